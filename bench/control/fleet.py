@@ -138,7 +138,7 @@ class Fleet:
         with namespaces.inside(self.lab, paths.CONTROL):
             store = queries.Store(schema.context_manager(conf))
             for host in self._hosts:
-                store.register_node(host)
+                store.nodes.register(host)
         self._store = store
         processes.start(self.lab, paths.CONTROL, CONTROLLER,
                         ['octavia-xdp-controller', '--config-file', path])
@@ -158,7 +158,7 @@ class Fleet:
                                          f'{self.lab.logs}')
             with namespaces.inside(self.lab, paths.CONTROL):
                 return all(condition == 'live' for condition
-                           in store.conditions().values())
+                           in store.nodes.conditions().values())
         processes.wait_for('all nodes', all_live, START_S, 0.5)
         self._driver = driver.Driver(self.lab, self._path('driver'))
 

@@ -12,19 +12,21 @@ import sqlalchemy as sa
 
 from octavia_xdp_provider.contracts import spec
 from octavia_xdp_provider.controller import status_message
+from octavia_xdp_provider.controller.store import base
 from octavia_xdp_provider.controller.store import capacity
+from octavia_xdp_provider.controller.store import marks
 from octavia_xdp_provider.controller.store import models
 
 
 def seed(store, documents, hosts, replicas):
     """Store new load balancers, each on ``replicas`` nodes in turn."""
-    with store._writing() as rows:
-        generation = store._next_generation(rows)
-        now = store._now(rows)
+    with store.database.write_rows() as rows:
+        generation = base.next_generation(rows)
+        now = base.now(rows)
         tables = _rows(documents, hosts, replicas, generation, now)
         for table, values in tables.items():
             rows.execute(sa.insert(table.__table__), values)
-        store._mark_work(rows, [document['id'] for document in documents])
+        marks.mark(rows, [document['id'] for document in documents])
 
 
 def _rows(documents, hosts, replicas, generation, now):

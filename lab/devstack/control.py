@@ -87,9 +87,9 @@ def register(site):
     store = queries.Store(schema.context_manager(product_options.load(
         config_files=[str(site.configuration)])))
     for node in (*site.nodes, *site.remote_nodes):
-        store.register_node(node)
+        store.nodes.register(node)
     for host in site.hypervisors:
-        store.register_hypervisor(host)
+        store.hypervisors.register(host)
 
 
 def drop_database(site):

@@ -74,21 +74,21 @@ class Advance:
         :raises OctaviaUnavailable: Octavia does not answer.
         """
         key = item.load_balancer_id
-        now = self._store.situation(key)
+        now = self._store.situations.get(key)
         if now is None:
             return self._finish_absent(key, item)
         if now.balancer.pending is not None:
             again = self._settle_pending(now, item)
             if again is not None:
                 return again
-            now = self._store.situation(key)
+            now = self._store.situations.get(key)
         if _is_changing(now):
             return None  # The new change has marked it.
         if now.balancer.deleted:
             return self._finish_deletion(now, item, is_claimed)
         if now.balancer.to_be_compared:
             self._comparison.compare(now.balancer)
-            now = self._store.situation(key)
+            now = self._store.situations.get(key)
             if _is_changing(now) or now.balancer.deleted:
                 return None
         placed = self._scheduler.place(now)
@@ -96,7 +96,7 @@ class Advance:
             self._expect(key, now.balancer.generation, placed.notify)
         self._notify(placed.notify)
         if placed.moved:
-            now = self._store.situation(key)
+            now = self._store.situations.get(key)
             if _is_changing(now) or now.balancer.deleted:
                 return None
         if self._divide_limits(now):
@@ -120,7 +120,7 @@ class Advance:
             and placed.host in reachable})
         if not hosts or hosts == row.document.get('announcing'):
             return False
-        generation = self._store.change(
+        generation = self._store.load_balancers.change(
             row.id, lambda document: {**document, 'announcing': hosts},
             expected=row.generation)
         if generation is None:
@@ -141,7 +141,8 @@ class Advance:
         pending = row.pending
         if committed.holds(pending,
                            self._octavia.provisioning_status(row.id)):
-            generation = self._store.promote(row.id, pending['request'])
+            generation = self._store.load_balancers.promote(
+                row.id, pending['request'])
             if generation is not None:
                 LOG.info('Load balancer %s: Octavia has committed %s, '
                          'generation %s.', row.id, _describe(pending),
@@ -152,7 +153,7 @@ class Advance:
 
     def _wait_or_drop(self, key, pending, item):
         remaining_s = (pending['deadline'] + self._conf.confirm_timeout
-                       - self._store.now())
+                       - self._store.database.now())
         if (remaining_s > work.LATER_MAX_S
                 and item.failures > _COMMIT_CHECKS_MAX):
             remaining_s = 0  # The clock was set back.
@@ -161,14 +162,14 @@ class Advance:
                        else _COMMIT_FIRST_S)
             return min(first_s * 2 ** item.failures, _COMMIT_MAX_S,
                        remaining_s + 0.1)
-        if self._store.drop(key, pending['request']):
+        if self._store.requests.drop(key, pending['request']):
             LOG.warning('Load balancer %s: Octavia has not committed %s, '
                         'which is dropped.', key, _describe(pending))
         return None
 
     def _finish_absent(self, key, item):
         """Finish the deletion of a load balancer that is not stored."""
-        pending = self._store.tombstone(key)
+        pending = self._store.load_balancers.tombstone(key)
         if pending is None:
             return None
         tree = self._octavia.tree(key)
@@ -179,7 +180,7 @@ class Advance:
                 self._updates.deleted(key, tree)
             LOG.info('Load balancer %s, which was not stored, is deleted.',
                      key)
-        self._store.drop(key, pending['request'])
+        self._store.requests.drop(key, pending['request'])
         return None
 
     def _notify_nodes(self, now, generation=None):
@@ -212,7 +213,7 @@ class Advance:
             LOG.warning('Load balancer %s: too few other nodes for a complete '
                         'failover; it stays on %s.', row.id,
                         ', '.join(progress.hosts))
-            self._store.keep_placements(row.id)
+            self._store.placements.keep(row.id)
         return None
 
     # Deletion
@@ -228,7 +229,7 @@ class Advance:
                      'DELETED to Octavia.', row.id)
             with self._waiting.of(row.id):
                 self._send_deleted(row, item)
-            self._store.forget(row.id)
+            self._store.load_balancers.forget(row.id)
             LOG.info('Load balancer %s is deleted.', row.id)
             return None
         remaining_s = ages.left(row.changed_at, self._conf.deletion_timeout,
@@ -243,7 +244,7 @@ class Advance:
                       'they have removed it or are dead.', row.id,
                       ', '.join(leaving), self._conf.deletion_timeout)
             self._updates.not_deleted(row.id)
-            self._store.note_sent(row.id, row.generation, failed=True)
+            self._store.sent_statuses.note(row.id, row.generation, failed=True)
         self._notify_nodes(now)
         return None
 

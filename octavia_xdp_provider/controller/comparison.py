@@ -44,19 +44,20 @@ class Comparison:
             octavias = row.document
         if tree is None or octavias is None:
             # A single answer without it does not remove it: see resync.py.
-            self._store.note_compared(row.id, row.generation, row.listed_at)
+            self._store.sent_statuses.note_compared(row.id, row.generation,
+                                                    row.listed_at)
             return
         if tree.get(('loadbalancer', row.id)) == lib.PENDING_DELETE:
             LOG.warning('Load balancer %s is PENDING_DELETE in Octavia and '
                         'is removed.', row.id)
-            self._store.delete(row.id, expected=row.generation)
+            self._store.load_balancers.delete(row.id, expected=row.generation)
             return
         dying = {key for key, status in tree.items()
                  if status == lib.PENDING_DELETE}
         waiting = {key for key, status in tree.items()
                    if status in _WAITING}
         if not self._adopt(row, without(octavias, dying), waiting):
-            self._store.note_compared(
+            self._store.sent_statuses.note_compared(
                 row.id, row.generation, row.listed_at,
                 waiting & spec.objects(row.document),
                 dying - spec.objects(row.document))
@@ -72,8 +73,9 @@ class Comparison:
                     'over Octavia\'s state.', row.id, '; '.join(differences))
         try:
             validation.validate(octavias)
-            self._store.change(row.id, lambda document: octavias,
-                               expected=row.generation, pending=waiting)
+            self._store.load_balancers.change(
+                row.id, lambda document: octavias, expected=row.generation,
+                pending=waiting)
         except (errors.Refused, errors.Conflict) as error:
             self._log_invalid(row, error)
             return False

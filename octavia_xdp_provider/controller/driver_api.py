@@ -32,7 +32,7 @@ class DriverEndpoint:
 
         :param changed: called with ids of load balancers that were marked.
         :param promoted: called with each committed change
-            (store.documents.Promoted).
+            (store.load_balancers.Promoted).
         :param counted: metrics.Metrics.
         :param sizes: returns the current limits.Limits.
         :param policy: address_policy.AddressPolicy of new members.
@@ -48,11 +48,11 @@ class DriverEndpoint:
 
     def ping(self, context):
         """Return the database's time, which shows that it is reachable."""
-        return {'now': self._store.now()}
+        return {'now': self._store.database.now()}
 
     def cancel(self, context, request):
         """Cancel a change whose caller has stopped waiting."""
-        load_balancer_id = self._store.cancel(request)
+        load_balancer_id = self._store.requests.cancel(request)
         if load_balancer_id is not None:
             LOG.info('Request %s for load balancer %s was cancelled.',
                      request, load_balancer_id)
@@ -67,7 +67,7 @@ class DriverEndpoint:
         if not committed:
             self.cancel(context, request)
             return
-        promoted = self._store.promote_request(
+        promoted = self._store.load_balancers.promote_request(
             request, _NODES_S,
             [condition.value for condition in clusters.REACHABLE])
         if promoted is None:
@@ -90,15 +90,15 @@ class DriverEndpoint:
         answer = self._answer(change, request, deadline, reports_end)
         self._metrics.answered(next(iter(answer)))
         if 'now' not in answer:
-            answer['now'] = self._store.now()
+            answer['now'] = self._store.database.now()
         return answer
 
     def _answer(self, change, request, deadline, reports_end):
         try:
             validation.check_change(change)
-            stored = self._store.request(change, request, deadline,
-                                         reports_end, self._sizes(),
-                                         self._policy)
+            stored = self._store.requests.add(change, request, deadline,
+                                              reports_end, self._sizes(),
+                                              self._policy)
         except errors.Refused as error:
             LOG.info('Change %s of %s %s: %s', change['action'],
                      change['object'], change['object_id'],

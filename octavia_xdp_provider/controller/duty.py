@@ -54,7 +54,7 @@ class Leadership:
     def renew(self):
         """Take or renew the lease."""
         before = time.monotonic()
-        token = self._store.acquire(LEASE, self._owner, self._lease_s)
+        token = self._store.leases.acquire(LEASE, self._owner, self._lease_s)
         if token is not None and token != self._token:
             LOG.info('This controller is the leader, with token %s.', token)
         elif token is None and self._token is not None:
@@ -67,7 +67,7 @@ class Leadership:
 
     def resign(self):
         self._token = None
-        self._store.resign(LEASE, self._owner)
+        self._store.leases.resign(LEASE, self._owner)
 
 
 class Duty(loops.Loop):
@@ -103,7 +103,7 @@ class Duty(loops.Loop):
 
     def step(self):
         self._leadership.renew()
-        now, nodes = self._store.heard()
+        now, nodes = self._store.nodes.heard()
         self._liveness.observe(now, [last_seen for last_seen, *_
                                      in nodes.values()])
         token = self._leadership.token()
@@ -145,18 +145,18 @@ class Duty(loops.Loop):
                          before or 'unknown')
         if not changed:
             return
-        self._store.set_conditions(changed, LEASE, token)
+        self._store.nodes.set_conditions(changed, LEASE, token)
         if clusters.Condition.LIVE.value in changed.values():
             # It can take load balancers with too few nodes.
             self._due.clear()
         self._changed()
 
     def _mark_short(self):
-        zones = self._store.zones()
+        zones = self._store.nodes.zones()
         live = [zones.get(host, '') for host, condition
-                in self._store.conditions().items()
+                in self._store.nodes.conditions().items()
                 if condition == clusters.Condition.LIVE.value]
-        if live and self._store.mark_short(
+        if live and self._store.balance.mark_short(
                 rows.wanted(self._conf), len(live), len(set(live)),
                 _SHORT_MAX):
             self._changed()
@@ -164,17 +164,17 @@ class Duty(loops.Loop):
     def _mend(self):
         begun = self._balancing.mend()
         if begun:
-            self._store.mark([key for key, _ in begun])
+            self._store.work.mark([key for key, _ in begun])
             self._notify([host for _, host in begun])
             self._changed()
 
     def _rebalance(self):
-        waiting, _ = self._store.waiting()
+        waiting, _ = self._store.work.waiting()
         if waiting > _SHORT_MAX:
             return  # There is more urgent work.
         moved = self._balancing.rebalance()
         if moved is not None:
             key, host = moved
-            self._store.mark([key])
+            self._store.work.mark([key])
             self._notify([host])
             self._changed()

@@ -37,7 +37,7 @@ class Heartbeats:
         with self._lock:
             hosts, self._hosts = sorted(self._hosts), set()
         if hosts:
-            self._store.heartbeat(*hosts)
+            self._store.nodes.heartbeat(*hosts)
 
     def run(self):
         failing = False

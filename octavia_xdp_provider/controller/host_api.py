@@ -60,30 +60,30 @@ class HostsEndpoint:
         """See Hypervisors.host_changes."""
         _FETCH.check({'host': host, 'since': since, 'after': after})
         if self._refused:
-            self._store.host_generations(host, limit=1)
+            self._store.hypervisors.generations(host, limit=1)
             answer = {'as_of': since, 'changed': [], 'removed': [],
                       'more': None, 'compare': False}
         else:
-            answer = self._store.host_changes(host, since, after)
-        self._store.hypervisor_seen(host)
+            answer = self._store.hypervisors.changes(host, since, after)
+        self._store.hypervisors.heartbeat(host)
         return {**answer, 'common': self._common, 'refused': self._refused}
 
     def compare(self, context, host, after=None):
         """See Hypervisors.host_generations."""
         _FETCH.check({'host': host, 'since': 0, 'after': after})
-        return self._store.host_generations(host, after)
+        return self._store.hypervisors.generations(host, after)
 
     def documents(self, context, host, ids):
         """See Hypervisors.host_documents."""
         _DOCUMENTS.check({'host': host, 'ids': ids})
-        return self._store.host_documents(host, ids)
+        return self._store.hypervisors.documents(host, ids)
 
     def report(self, context, host, epoch, seq, report):
         """Store an agent's report (host_messages.Report)."""
         _REPORT.check({'host': host, 'epoch': epoch, 'seq': seq,
                        'report': report})
         _check_size('state', report['state'])
-        taken = self._store.take_host_report(host, epoch, seq, report)
+        taken = self._store.host_reports.take(host, epoch, seq, report)
         if taken.news:
             self._reported()
         return taken.answer
@@ -95,7 +95,7 @@ class HostsEndpoint:
         hypervisors that have the same port.
         """
         _FLOWS.check({'host': host, 'port': port, 'flows': flows})
-        targets = self._store.flow_targets(host, port)
+        targets = self._store.ways.flow_targets(host, port)
         for target, keys in targets.items():
             known = [{**flow, 'key': keys[flow['key']]} for flow in flows
                      if flow['key'] in keys]

@@ -137,8 +137,8 @@ class Collector:
             yield _gauge('database_up', 'Whether the database answered', 0)
             return
         try:
-            figures = self._store.figures()
-            in_one_zone = self._store.in_one_zone(rows.wanted(
+            figures = self._store.figures.count()
+            in_one_zone = self._store.balance.in_one_zone(rows.wanted(
                 self._placement))
         except Exception as error:
             LOG.warning('Failed to read metrics from the database: %s', error)

@@ -82,9 +82,9 @@ class NodesEndpoint:
         now = time.monotonic()
         if now - found_at > _PEERS_S:
             peers = nat.peers({
-                node.host: node.state or {} for node in self._store.nodes()
+                node.host: node.state or {} for node in self._store.nodes.all()
                 if node.condition != clusters.Condition.DEAD.value})
-            answer = {'peers': peers, 'moving': self._store.drains(
+            answer = {'peers': peers, 'moving': self._store.placements.drains(
                 peer['host'] for peer in peers)}
             self._peers = now, answer
         return answer
@@ -93,7 +93,7 @@ class NodesEndpoint:
         """Which members of its pools took new flows before, as most live
         nodes report it: history.Answer, one page."""
         _HISTORY.check({'host': host, 'after': after, 'ids': ids})
-        told, more = self._store.histories(
+        told, more = self._store.histories.of_others(
             host, after, clusters.Condition.DEAD.value, ids)
         agreed = {key: majority.agreed(reports.words, reports.members)
                   for key, reports in told.items()}
@@ -104,7 +104,7 @@ class NodesEndpoint:
     def fetch(self, context, host, since, after=None):
         """See Deltas.changes."""
         _FETCH.check({'host': host, 'since': since, 'after': after})
-        page = self._store.changes(host, since, after)
+        page = self._store.deltas.changes(host, since, after)
         is_all = after is None and page['more'] is None
         self._fetched(host, page['as_of'] if is_all and not page['compare']
                       else None)
@@ -113,12 +113,12 @@ class NodesEndpoint:
     def compare(self, context, host, after=None):
         """See Deltas.generations."""
         _FETCH.check({'host': host, 'since': 0, 'after': after})
-        return self._store.generations(host, after)
+        return self._store.deltas.generations(host, after)
 
     def documents(self, context, host, ids):
         """See Deltas.documents."""
         _DOCUMENTS.check({'host': host, 'ids': ids})
-        return self._store.documents(host, ids)
+        return self._store.deltas.documents(host, ids)
 
     def report(self, context, host, epoch, seq, report):
         """Take a node's report (messages.Report)."""
@@ -126,7 +126,7 @@ class NodesEndpoint:
                        'report': report})
         _check_state(report['state'])
         _check_clock(report)
-        taken = self._store.take(host, epoch, seq, report, _LOOK_S)
+        taken = self._store.reports.take(host, epoch, seq, report, _LOOK_S)
         self._took(host, taken.is_new, taken.touched, report['held'])
         if taken.all_marked:
             self._touched(host, (), {})

@@ -110,14 +110,14 @@ class Resync:
 
         :raises OctaviaUnavailable: the list is incomplete.
         """
-        known = self._store.known()
+        known = self._store.sent_statuses.known()
         listed = list(self._octavia.listed())
         self._listed = len(listed)
         result = drift(listed, known,
-                       self._store.marked(row.id for row in listed),
-                       self._store.now(), self._conf.confirm_timeout)
+                       self._store.work.marked(row.id for row in listed),
+                       self._store.database.now(), self._conf.confirm_timeout)
         # Statuses were sent during the listing: the next list shows them.
-        for key in self._store.sent_since(result.changed):
+        for key in self._store.sent_statuses.sent_since(result.changed):
             if known[key].compared_at != sent_statuses.SENT:
                 del result.changed[key]
         return result
@@ -137,10 +137,12 @@ class Resync:
                                 min(AUDITED, len(compared.explained)))
         compared.changed.update((key, compared.explained.pop(key))
                                 for key in audited)
-        self._store.note_explained(compared.explained)
-        self._store.note_listed({**compared.changed, **compared.pending})
+        self._store.sent_statuses.note_explained(compared.explained)
+        self._store.sent_statuses.note_listed({**compared.changed,
+                                               **compared.pending})
         if compared.deleting:
-            self._store.bury(compared.deleting, self._conf.confirm_timeout)
+            self._store.sent_statuses.bury(compared.deleting,
+                                           self._conf.confirm_timeout)
         # A load balancer is unknown for a moment during its creation.
         for key in compared.unknown:
             if key in self._unknown:
@@ -161,18 +163,18 @@ class Resync:
             if document is None:
                 return
             validation.validate(document)
-            generation = self._store.create(document)
+            generation = self._store.load_balancers.create(document)
         except (errors.Refused, errors.Conflict) as error:
             LOG.error('Octavia has load balancer %s, which is not stored '
                       'here and is invalid: %s', key, error.for_operator)
             return
-        self._store.note_listed({key: ''})
+        self._store.sent_statuses.note_listed({key: ''})
         LOG.warning('Octavia has load balancer %s, which was not stored here: '
                     'taken over as generation %s.', key, generation)
 
     def _remove_missing(self, missing):
         """Remove load balancers that Octavia lacks, within the quota."""
-        misses = self._store.note_missing(missing)
+        misses = self._store.sent_statuses.note_missing(missing)
         certain = sorted(
             key for key, (number, since_s) in misses.items()
             if number >= self._conf.orphan_lists
@@ -191,4 +193,4 @@ class Resync:
         for key in certain:
             LOG.warning('Load balancer %s was missing in %s lists of Octavia '
                         'over %.0f s and is removed.', key, *misses[key])
-            self._store.delete(key)
+            self._store.load_balancers.delete(key)

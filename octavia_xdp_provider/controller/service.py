@@ -87,7 +87,7 @@ class Controller:
             conf, self._store, self._leadership, placing,
             self._notify, self._workers.wake, watch('leader'))
         self._statistics = statistics.Statistics(
-            self._store, octavia, conf.placement.node_timeout)
+            self._store.figures, octavia, conf.placement.node_timeout)
         self._resync = resync.Resync(conf, self._store, octavia,
                                      self._workers.wake)
         self._stop = threading.Event()
@@ -100,7 +100,7 @@ class Controller:
                                        options.allowed_addresses(conf))])
         self._heartbeats = heartbeats.Heartbeats(self._store,
                                                  watch('heartbeats'))
-        sent = pages.Pages(self._store.changes)
+        sent = pages.Pages(self._store.deltas.changes)
         self._nodes = self._node_servers(sent, watch('nodes'))
         self._hosts = self._host_servers(watch('hosts'))
         notified_members = notified.Notified(self._wake_zero_touch)
@@ -121,7 +121,7 @@ class Controller:
 
     def _node_servers(self, sent, watch):
         return node_servers.NodeServers(
-            self._conf, self._store.registered_hosts, {
+            self._conf, self._store.nodes.hosts, {
                 rpc.CONTROLLER_TOPIC: [node_api.NodesEndpoint(
                     self._store, self._reported, self._duty.wake,
                     sent.fetched)],
@@ -131,7 +131,7 @@ class Controller:
 
     def _host_servers(self, watch):
         return node_servers.NodeServers(
-            self._conf, self._store.hypervisor_hosts, {
+            self._conf, self._store.hypervisors.hosts, {
                 host_rpc.CONTROLLER_TOPIC: [host_api.HostsEndpoint(
                     self._conf, self._store, self._wake_zero_touch,
                     self._pass_flows_on)]},
@@ -139,7 +139,7 @@ class Controller:
 
     def _check_health(self, transport):
         for name, attempt in (
-                ('database', self._store.now),
+                ('database', self._store.database.now),
                 # A controller of an earlier release may answer.
                 ('broker', lambda: rpc.DriverClient(
                     transport, rpc.DRIVER_VERSIONS[0]).ping(PING_S))):
@@ -152,7 +152,7 @@ class Controller:
 
     def reload(self):
         """Apply changed options to all load balancers."""
-        self._store.mark_all()
+        self._store.work.mark_all()
         self._workers.wake()
 
     def run(self):
@@ -234,7 +234,7 @@ class Controller:
         self._hosts.send(host, lambda client: client.flows(host, port, flows))
 
     def _promoted(self, promoted):
-        """Handle a committed change (store.documents.Promoted)."""
+        """Handle a committed change (store.load_balancers.Promoted)."""
         if promoted.zero_touch:
             self._zero_touch.wake()
         if promoted.to_be_placed:

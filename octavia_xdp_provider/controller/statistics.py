@@ -38,7 +38,7 @@ Sums = tuple[int, ...]
 Record = dict[str, Any]
 
 
-class Store(Protocol):
+class Counters(Protocol):
     def statistics(self, node_timeout: float) -> Mapping[str, Sums]:
         """Return listener id → sums over all nodes; sums of active flows only
         include nodes that have reported within ``node_timeout`` seconds."""
@@ -61,9 +61,9 @@ class Statistics:
     overwritten.
     """
 
-    def __init__(self, store: Store, octavia: Octavia,
+    def __init__(self, counters: Counters, octavia: Octavia,
                  node_timeout: float) -> None:
-        self._store = store
+        self._counters = counters
         self._node_timeout = node_timeout
         self._octavia = octavia
         self._sent: dict[str, Sums] = {}
@@ -72,7 +72,7 @@ class Statistics:
 
     def send(self) -> None:
         """Send changed sums. Those that are not accepted are sent later."""
-        sums = self._store.statistics(self._node_timeout)
+        sums = self._counters.statistics(self._node_timeout)
         changed = {key for key, value in sums.items()
                    if self._sent.get(key) != value
                    and self._refused.get(key) != value}

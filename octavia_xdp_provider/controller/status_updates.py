@@ -52,9 +52,9 @@ class StatusUpdates:
             if changed:
                 # They may have been set all the same, and the next attempt
                 # may find the former statuses.
-                self._store.doubt_sent(row.id)
+                self._store.sent_statuses.doubt(row.id)
             raise
-        finished = self._store.note_sent(
+        finished = self._store.sent_statuses.note(
             row.id, row.generation, statuses=operating, active=True,
             deleted=deleted or not removed, failed=failed, item=item)
         self._log(row, progress, operating, failed)

@@ -161,7 +161,7 @@ class Workers:
         pool.shutdown(cancel_futures=True)
         renewals.join()
         try:
-            self._store.release(self._owner)
+            self._store.work.release(self._owner)
         except Exception:
             LOG.exception('Failed to release claims, which will expire.')
 
@@ -178,11 +178,11 @@ class Workers:
             polls = self._may_be_due and idle > len(requested)
             self._may_be_due = self._may_be_due and not polls
         if requested:
-            self._take(pool, began, self._store.claim(
+            self._take(pool, began, self._store.work.claim(
                 self._owner, len(requested), self._lease_s, requested))
         if polls:
             self._poll_at = began + POLL_S
-            self._take(pool, began, self._store.claim(
+            self._take(pool, began, self._store.work.claim(
                 self._owner, idle - len(requested), self._lease_s))
 
     def _take(self, pool, began, items):
@@ -223,7 +223,7 @@ class Workers:
             again_in_s = self._advance(item)
             if again_in_s is FINISHED:
                 return
-            if not self._store.finish(item, self._owner, again_in_s):
+            if not self._store.work.finish(item, self._owner, again_in_s):
                 self.wake(ids=[key])  # It was marked meanwhile.
             elif again_in_s is not None and again_in_s < POLL_S:
                 self.wake(again_in_s + _SOON_S, [key])
@@ -268,7 +268,7 @@ class Workers:
         if since is not None and (time.monotonic() - since
                                   < self._lease_s / 3):
             return True
-        return self._store.is_claimed_by(self._owner, key)
+        return self._store.work.is_claimed_by(self._owner, key)
 
     def _log_once(self, key, text, log):
         if self._logged_errors.get(key) != text:
@@ -284,6 +284,6 @@ class Workers:
             if not busy:
                 continue
             try:
-                self._store.renew(self._owner, busy, self._lease_s)
+                self._store.work.renew(self._owner, busy, self._lease_s)
             except Exception as error:
                 LOG.warning('Failed to renew claims: %s', error)

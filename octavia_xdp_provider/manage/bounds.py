@@ -48,13 +48,14 @@ class List(command.List):
     def take_action(self, arguments: argparse.Namespace) -> command.Table:
         store = self.store()
         rows: list[tuple[str, ...]] = []
-        for node in sorted(store.nodes(), key=lambda node: node.host):
+        for node in sorted(store.nodes.all(), key=lambda node: node.host):
             rows += ((node.host, *row) for row in _of_node(node.state or {}))
-        for host in sorted(store.hypervisors(), key=lambda host: host.host):
+        for host in sorted(store.hypervisors.all(),
+                           key=lambda host: host.host):
             rows += ((host.host, *row) for row in _of_hypervisor(
                 host.state or {}))
         allowed = limits.of(self.conf)
-        for usage in sorted(store.usage_of_projects()):
+        for usage in sorted(store.figures.usage_of_projects()):
             rows += ((f'project {usage.project}', f'[limits] {option}',
                       'at least 90 %', _PROJECTS)
                      for option in projects.at_limit(usage, allowed))

@@ -43,13 +43,14 @@ class Drain(names.HostArgument, command.Command):
         store, host = self.store(), arguments.host
         if not arguments.now:
             settle(self, store, [host], arguments.settle_timeout)
-        if not store.set_in_service(host, False, draining=True):
+        if not store.nodes.set_in_service(host, False, draining=True):
             raise nodes.unknown(host)
         if not arguments.wait:
             return
         waiting.until_none(
-            self.app, f'leaving {host}', lambda: store.remaining(host),
-            arguments.timeout, lambda remaining: (
+            self.app, f'leaving {host}',
+            lambda: store.placements.remaining(host), arguments.timeout,
+            lambda remaining: (
                 f'{len(remaining)} load balancers are still on {host}, as a '
                 'last resort: too few other nodes can take them, do not '
                 'announce them yet, or no controller runs ("lb list --node '
@@ -93,6 +94,6 @@ def join_first(texts: Sequence[str]) -> str:
 def _describe_nat_flows(store: queries.Store, host: str) -> str:
     """Return a sentence on the node's NAT flows; '' if it has none."""
     flows = sum(node_state.nat_flows(node.state or {})
-                for node in store.nodes() if node.host == host)
+                for node in store.nodes.all() if node.host == host)
     return (f'. It has {flows} NAT flows, which are kept until they end or '
             '[placement] nat_drain_time has passed') if flows else ''

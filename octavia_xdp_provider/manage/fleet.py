@@ -47,12 +47,12 @@ class Fleet:
 
         :param limit: maximal number of rows.
         """
-        figures = self._store.figures()
+        figures = self._store.figures.count()
         if subject == NODES:
-            sums = self._store.traffic_of_nodes()
+            sums = self._store.figures.traffic_of_nodes()
             names = [node.host for node in figures.nodes]
         else:
-            sums = self._store.traffic_of_load_balancers()
+            sums = self._store.figures.traffic_of_load_balancers()
             names = list(sums)
         meter, now = self._meters[subject], self._clock()
         meter.add(now, sums)
@@ -71,7 +71,7 @@ class Fleet:
             self._add_load_balancers(rows)
         return {'subject': subject, 'order': order,
                 'load_balancers': figures.load_balancers,
-                'in_one_zone': self._store.in_one_zone(
+                'in_one_zone': self._store.balance.in_one_zone(
                     rows_module.wanted(self._placement)),
                 'changes_waiting': figures.due,
                 'oldest_waiting_s': round(figures.due_s, 1),
@@ -80,9 +80,9 @@ class Fleet:
     def _add_load_balancers(self, rows: list[Row]) -> None:
         names = [row['name'] for row in rows]
         vips = {row.id: spec.vips(row.document)
-                for row in self._store.load_balancers(names)}
+                for row in self._store.load_balancers.select(names)}
         all_placements = placement_state.by_load_balancer(
-            self._store.placements(names))
+            self._store.placements.select(names))
         for row in rows:
             placements = all_placements.get(row['name'], [])
             row['vips'] = vips.get(row['name'], [])

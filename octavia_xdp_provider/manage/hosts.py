@@ -71,10 +71,11 @@ class List(command.List):
 
     def take_action(self, arguments: argparse.Namespace) -> command.Table:
         store = self.store()
-        host_objects, keys = store.host_objects(), store.host_keys()
-        now, timeout = store.now(), self.conf.zero_touch.host_timeout
+        host_objects = store.hypervisors.objects()
+        keys = store.ways.host_keys()
+        now, timeout = store.database.now(), self.conf.zero_touch.host_timeout
         rows = [_row(host, host_objects, keys, now, timeout)
-                for host in store.hypervisors()]
+                for host in store.hypervisors.all()]
         columns = ('host', 'in_service', 'alive', 'last_report',
                    'tunnels_to', 'mtu', 'ports', 'ports_ready', 'keys',
                    'problems')
@@ -89,12 +90,12 @@ class Show(names.HostArgument, command.Show):
 
     def take_action(self, arguments: argparse.Namespace) -> command.Table:
         store = self.store()
-        for host in store.hypervisors():
+        for host in store.hypervisors.all():
             if host.host != arguments.host:
                 continue
-            host_objects = store.host_objects([host.host])
-            row = _row(host, host_objects, store.host_keys(), store.now(),
-                       self.conf.zero_touch.host_timeout)
+            host_objects = store.hypervisors.objects([host.host])
+            row = _row(host, host_objects, store.ways.host_keys(),
+                       store.database.now(), self.conf.zero_touch.host_timeout)
             row['objects'] = [
                 _object_row(host_object) for host_object
                 in sorted(host_objects, key=lambda each: each.id)]
@@ -137,7 +138,7 @@ class Create(node_registration.Registration):
             raise command.CommandError(
                 '[nodes] transport_url is not set: set it to the broker that '
                 'serves hypervisors')
-        is_new = self.store().register_hypervisor(host)
+        is_new = self.store().hypervisors.register(host)
         password = broker.new_password()
         node_registration.run_or_print(
             self.app, arguments, broker.commands(
@@ -164,7 +165,7 @@ class Delete(node_registration.Registration):
 
     def take_action(self, arguments: argparse.Namespace) -> None:
         host = node_registration.check_name(arguments.host)
-        if not self.store().remove_hypervisor(host):
+        if not self.store().hypervisors.remove(host):
             raise _unknown(host)
         node_registration.run_or_print(
             self.app, arguments,
@@ -177,8 +178,8 @@ class _SetInService(names.HostArgument, command.Command):
     in_service = True
 
     def take_action(self, arguments: argparse.Namespace) -> None:
-        if not self.store().set_hypervisor_in_service(arguments.host,
-                                                      self.in_service):
+        if not self.store().hypervisors.set_in_service(arguments.host,
+                                                       self.in_service):
             raise _unknown(arguments.host)
 
 

@@ -50,7 +50,7 @@ def _judge(conf: cfg.ConfigOpts, store: queries.Store
            ) -> Callable[[rows.LoadBalancer, Sequence[rows.Placement]],
                          tuple[str, list[str]]]:
     """Return a function: (load balancer, placements) → (state, problems)."""
-    now, nodes = store.now(), store.nodes()
+    now, nodes = store.database.now(), store.nodes.all()
     silence_s = {node.host: ages.age(node.last_seen, now)
                  for node in nodes if node.last_seen}
     zones = zone_spread.Zones(conf.placement, nodes)
@@ -89,10 +89,11 @@ class List(command.List):
 
     def take_action(self, arguments: argparse.Namespace) -> command.Table:
         store = self.store()
-        all_placements = placement_state.by_load_balancer(store.placements())
+        all_placements = placement_state.by_load_balancer(
+            store.placements.select())
         judge = _judge(self.conf, store)
         listed = []
-        for load_balancer in store.load_balancers():
+        for load_balancer in store.load_balancers.select():
             placements = all_placements.get(load_balancer.id, ())
             hosts = [placement.host for placement in placements]
             document = load_balancer.document
@@ -120,8 +121,8 @@ class Show(names.LoadBalancerArgument, command.Show):
         load_balancer = names.find_load_balancer(
             store, arguments.load_balancer)
         document = load_balancer.document
-        placements = store.placements([load_balancer.id])
-        zones = store.zones()
+        placements = store.placements.select([load_balancer.id])
+        zones = store.nodes.zones()
         pending = (load_balancer.pending or {}).get('change') or {}
         state, problems = _judge(self.conf, store)(load_balancer, placements)
         row = {
@@ -140,7 +141,7 @@ class Show(names.LoadBalancerArgument, command.Show):
             or ('delete' if load_balancer.pending else ''),
             'waits_for_active': len(load_balancer.unconfirmed),
             'waits_for_deleted': len(load_balancer.removed),
-            'is_in_work_queue': bool(store.marked([load_balancer.id])),
+            'is_in_work_queue': bool(store.work.marked([load_balancer.id])),
             'nodes': lines.Lines([{
                 'host': placement.host,
                 'state': placement_state.classify(placement, load_balancer),
@@ -207,13 +208,13 @@ class Move(names.LoadBalancerArgument, command.Command):
             return
         waiting.until_none(
             self.app, f'leaving {source}', lambda: [
-                placement for placement in store.placements([key])
+                placement for placement in store.placements.select([key])
                 if placement.host == source],
             arguments.timeout, lambda _: (
                 f'load balancer {key} is still on {source}; see '
                 f'"octavia-xdp-manage lb show {key}"'))
         if target not in {placement.host for placement
-                          in store.placements([key])}:
+                          in store.placements.select([key])}:
             raise command.CommandError(
                 f'load balancer {key} has left {source}, but is not on '
                 f'{target}: the scheduler has placed it again meanwhile')

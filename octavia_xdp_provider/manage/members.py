@@ -42,7 +42,7 @@ class Members(names.LoadBalancerArgument, command.List):
         document = names.find_load_balancer(
             store, arguments.load_balancer).document
         ways = {way.member_id: way
-                for way in store.member_ways(document['id'])}
+                for way in store.ways.select(document['id'])}
         members = _members(document)
         try:
             found_ports = search.find(open_neutron(self.conf), {
@@ -87,7 +87,7 @@ class Watch(names.LoadBalancerArgument, command.Command):
         port_follower = follower.Follower(open_neutron(self.conf))
         with contextlib.suppress(KeyboardInterrupt):
             while True:
-                row = store.load_balancer(key)
+                row = store.load_balancers.get(key)
                 if row is None:
                     raise command.CommandError(
                         f'load balancer {key} was deleted')

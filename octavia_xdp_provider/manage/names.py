@@ -45,10 +45,10 @@ def find_load_balancer(store: queries.Store, id_or_name: str
 
     :raises CommandError: there is none, or several have that name.
     """
-    load_balancer = store.load_balancer(id_or_name)
+    load_balancer = store.load_balancers.get(id_or_name)
     if load_balancer is not None:
         return load_balancer
-    matches = [row for row in store.load_balancers()
+    matches = [row for row in store.load_balancers.select()
                if row.document.get('name') == id_or_name]
     if len(matches) > 1:
         raise command.CommandError(

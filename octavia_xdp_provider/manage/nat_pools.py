@@ -25,7 +25,7 @@ class Register(names.HostArgument, command.Command):
 
     def take_action(self, arguments: argparse.Namespace) -> None:
         try:
-            is_known = self.store().set_nat_pools(
+            is_known = self.store().nodes.set_nat_pools(
                 arguments.host, arguments.pools)
         except errors.Refused as error:
             raise command.CommandError(str(error)) from error

@@ -99,10 +99,10 @@ class Create(Registration):
                 'serves the nodes')
         store = self.store()
         try:
-            is_new = store.register_node(host, arguments.nat_pool,
-                                         arguments.zone)
+            is_new = store.nodes.register(host, arguments.nat_pool,
+                                          arguments.zone)
             if not is_new and arguments.zone is not None:
-                store.set_zone(host, arguments.zone)
+                store.nodes.set_zone(host, arguments.zone)
         except errors.Refused as error:
             raise command.CommandError(str(error)) from error
         password = broker.new_password()
@@ -137,15 +137,15 @@ class Delete(Registration):
         store = self.store()
         if not arguments.now:
             self._check_flows(store, host)
-        if not store.remove_node(host):
+        if not store.nodes.remove(host):
             raise command.CommandError(f'node {host} is unknown')
         run_or_print(self.app, arguments,
                    broker.commands_to_remove(broker.node_vhost(host)),
                    ('does not exist', 'no_such'))
 
     def _check_flows(self, store: queries.Store, host: str) -> None:
-        timeout_s, now = self.conf.placement.node_timeout, store.now()
-        for node in store.nodes():
+        timeout_s, now = self.conf.placement.node_timeout, store.database.now()
+        for node in store.nodes.all():
             flows = node_state.nat_flows(node.state or {})
             if (node.host == host and flows
                     and node_api.alive(node, timeout_s, now)):

@@ -52,9 +52,10 @@ class List(command.List):
 
     def take_action(self, arguments: argparse.Namespace) -> command.Table:
         store = self.store()
-        now = store.now()
-        load = store.load()
-        listed = [_row(node, self.conf, now, load) for node in store.nodes()]
+        now = store.database.now()
+        load = store.placements.load()
+        listed = [_row(node, self.conf, now, load)
+                  for node in store.nodes.all()]
         columns = ('host', 'zone', 'alive', 'in_service', 'condition',
                    'load_balancers', 'uplinks', 'last_report',
                    'health_checker', 'problems')
@@ -67,10 +68,11 @@ class Show(names.HostArgument, command.Show):
 
     def take_action(self, arguments: argparse.Namespace) -> command.Table:
         store = self.store()
-        for node in store.nodes():
+        for node in store.nodes.all():
             if node.host == arguments.host:
-                row = {**_row(node, self.conf, store.now(), store.load()),
-                       'state': lines.Fields(node.state or {})}
+                row = {**_row(node, self.conf, store.database.now(),
+                              store.placements.load()), 'state': lines.Fields(
+                                  node.state or {})}
                 return list(row), list(row.values())
         raise unknown(arguments.host)
 
@@ -89,7 +91,7 @@ class Nat(command.List):
         columns = ('host', 'pools', 'flows', 'ports', 'share', 'peers',
                    'projects', 'unregistered', 'problem')
         pools = []
-        for node in sorted(self.store().nodes(), key=lambda row: row.host):
+        for node in sorted(self.store().nodes.all(), key=lambda row: row.host):
             state = (node.state or {}).get('nat') or {}
             pools.append([node.host, *(state.get(name)
                                       for name in columns[1:])])
@@ -100,7 +102,8 @@ class _SetInService(names.HostArgument, command.Command):
     in_service = True
 
     def take_action(self, arguments: argparse.Namespace) -> None:
-        if not self.store().set_in_service(arguments.host, self.in_service):
+        if not self.store().nodes.set_in_service(arguments.host,
+                                                 self.in_service):
             raise unknown(arguments.host)
 
 

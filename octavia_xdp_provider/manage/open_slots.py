@@ -25,8 +25,8 @@ OTHERS = '(others)'
 
 def _reports(store: queries.Store, timeout_s: float) -> Iterator[Report]:
     """Yield the reports of all live nodes."""
-    now = store.now()
-    for node in store.nodes():
+    now = store.database.now()
+    for node in store.nodes.all():
         report = (node.state or {}).get('open_slots')
         if report and node_api.alive(node, timeout_s, now):
             yield node.host, report
@@ -48,13 +48,13 @@ def unsettled(store: queries.Store, host: str, timeout_s: float) -> list[str]:
 
     A change that a node's report does not reflect yet may open slots, too.
     """
-    local_ids = set(store.remaining(host))
+    local_ids = set(store.placements.remaining(host))
     if not local_ids:
         return []
     reports = dict(_reports(store, timeout_s))
     texts = {f'{key} on {node}' for node, key, _ in _rows(reports.items())
              if key in local_ids or key == OTHERS}
-    for key, node, generation in store.shared_with(host):
+    for key, node, generation in store.placements.shared_with(host):
         # One that has not reported yet forwards nothing that is known.
         as_of = reports.get(node, {}).get('as_of')
         if as_of is not None and as_of < generation:

@@ -18,9 +18,9 @@ class List(command.List):
 
     def take_action(self, arguments: argparse.Namespace) -> command.Table:
         store = self.store()
-        load_balancers = {row.id: row for row in store.load_balancers()}
+        load_balancers = {row.id: row for row in store.load_balancers.select()}
         rows = []
-        for placement in store.placements():
+        for placement in store.placements.select():
             if arguments.node not in (None, placement.host):
                 continue
             load_balancer = load_balancers.get(placement.load_balancer_id)
@@ -48,5 +48,5 @@ class AllowRemovals(command.Command):
         if arguments.count < 1:
             raise command.CommandError(
                 f'--count is {arguments.count}; use 1 or more')
-        self.store().allow_removals(arguments.count,
-                                    self.conf.placement.removal_budget_period)
+        self.store().placements.allow_removals(
+            arguments.count, self.conf.placement.removal_budget_period)

@@ -24,7 +24,7 @@ class List(command.List):
     def take_action(self, arguments: argparse.Namespace) -> command.Table:
         allowed = limits.of(self.conf)
         rows = [[*usage, ', '.join(at_limit(usage, allowed))]
-                for usage in self.store().usage_of_projects()]
+                for usage in self.store().figures.usage_of_projects()]
         return COLUMNS, sorted(rows, key=lambda row: (-row[3], row[0]))
 
 

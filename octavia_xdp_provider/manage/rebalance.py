@@ -54,13 +54,14 @@ class Rebalance(command.List):
             while time.monotonic() < deadline:
                 # Query this first: a move that ends in between makes room
                 # for another one.
-                is_busy = store.under_way(self.conf.placement.replicas)
+                is_busy = store.balance.moves_under_way(
+                    self.conf.placement.replicas)
                 moved = balancer.mend(arguments.moves)
                 if not moved and (
                         step := balancer.rebalance(arguments.moves)):
                     moved = [step]
                 if moved:
-                    store.mark([key for key, _ in moved])
+                    store.work.mark([key for key, _ in moved])
                     rows += ((number, *step) for number, step
                              in enumerate(moved, len(rows) + 1))
                     bar.update(len(moved))

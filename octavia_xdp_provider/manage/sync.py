@@ -95,7 +95,7 @@ class Sync(command.List):
             differences.update((key, (kind, '')) for key in keys)
         compared = set(drift.changed) - differences.keys()
         if arguments.deep:
-            compared = {row.id for row in self._store.load_balancers()
+            compared = {row.id for row in self._store.load_balancers.select()
                         if not row.deleted and row.pending is None
                         } - differences.keys()
         if selected is not None:
@@ -116,10 +116,11 @@ class Sync(command.List):
         if arguments.load_balancer:
             filters.append(set(map(self._id, arguments.load_balancer)))
         if arguments.node:
-            filters.append(set(self._store.remaining(arguments.node)))
+            filters.append(set(self._store.placements.remaining(
+                arguments.node)))
         if arguments.project:
             filters.append({
-                row.id for row in self._store.load_balancers()
+                row.id for row in self._store.load_balancers.select()
                 if row.document.get('project_id') == arguments.project})
         return set.intersection(*filters) if filters else None
 
@@ -131,7 +132,7 @@ class Sync(command.List):
 
     def _compare(self, key: str) -> list[str]:
         """Return texts of the fields that differ."""
-        row = self._store.load_balancer(key)
+        row = self._store.load_balancers.get(key)
         if row is None or row.deleted or row.pending is not None:
             return []
         try:
@@ -147,11 +148,12 @@ class Sync(command.List):
         """Queue the repairs for the controllers' workers."""
         queued = [key for key, (kind, _) in differences.items()
                   if kind in (PENDING, DIFFERENT)]
-        self._store.note_listed(dict.fromkeys(queued, ''))
+        self._store.sent_statuses.note_listed(dict.fromkeys(queued, ''))
         deleting = [key for key, (kind, _) in differences.items()
                     if kind == DELETING]
         if deleting:
-            self._store.bury(deleting, self.conf.controller.confirm_timeout)
+            self._store.sent_statuses.bury(
+                deleting, self.conf.controller.confirm_timeout)
         for key, (kind, _) in differences.items():
             if kind == UNKNOWN:
                 self._resync.adopt(key)
@@ -161,7 +163,7 @@ class Sync(command.List):
             # Check each again: the list may have been incomplete.
             if (kind == MISSING
                     and self._octavia.provisioning_status(key) is None):
-                self._store.delete(key)
+                self._store.load_balancers.delete(key)
 
     @staticmethod
     def _describe_repair(kind: str, arguments: argparse.Namespace) -> str:

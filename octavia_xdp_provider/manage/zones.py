@@ -32,7 +32,8 @@ class Register(names.HostArgument, command.Command):
 
     def take_action(self, arguments: argparse.Namespace) -> None:
         try:
-            is_known = self.store().set_zone(arguments.host, arguments.zone)
+            is_known = self.store().nodes.set_zone(arguments.host,
+                                                   arguments.zone)
         except errors.Refused as error:
             raise command.CommandError(str(error)) from error
         if not is_known:
@@ -49,10 +50,10 @@ class List(command.List):
 
     def take_action(self, arguments: argparse.Namespace) -> command.Table:
         store = self.store()
-        load, by_zone = store.load(), dict[str, list[rows.Node]]()
-        for node in sorted(store.nodes(), key=lambda node: node.host):
+        load, by_zone = store.placements.load(), dict[str, list[rows.Node]]()
+        for node in sorted(store.nodes.all(), key=lambda node: node.host):
             by_zone.setdefault(node.zone or '', []).append(node)
-        only_here = store.in_one_zone(rows.wanted(self.conf.placement))
+        only_here = store.balance.in_one_zone(rows.wanted(self.conf.placement))
         return ('zone', 'nodes', 'live', 'in_service', 'load_balancers',
                 'only_here'), [(
                     zone, ' '.join(node.host for node in members),
@@ -76,7 +77,7 @@ class _Zone(command.Command):
 
         :raises CommandError: there are none.
         """
-        hosts = {host for host, name in store.zones().items()
+        hosts = {host for host, name in store.nodes.zones().items()
                  if zone and name == zone}
         if not hosts:
             raise command.CommandError(
@@ -107,7 +108,7 @@ class Drain(_Zone):
         if not arguments.now:
             drain.settle(self, store, hosts - _dead(store),
                          arguments.settle_timeout)
-        store.set_zone_in_service(zone, False)
+        store.nodes.set_zone_in_service(zone, False)
         self._allow_removals(store, zone)
         if not arguments.wait:
             return
@@ -123,13 +124,14 @@ class Drain(_Zone):
     def _allow_removals(self, store: queries.Store, zone: str) -> None:
         """Allow as many removals as the zone's failed nodes need."""
         conf = self.conf.placement
-        needed = store.on_failed_nodes(zone)
+        needed = store.placements.on_failed_nodes(zone)
         left = removal_budget.allowance(
-            sum(store.load().values()), conf.removal_budget_percent,
-            conf.removal_budget_min) - store.removals_since(
+            sum(store.placements.load().values()), conf.removal_budget_percent,
+            conf.removal_budget_min) - store.placements.removals_since(
                 conf.removal_budget_period)
         if needed > left:
-            store.allow_removals(needed - left, conf.removal_budget_period)
+            store.placements.allow_removals(needed - left,
+                                            conf.removal_budget_period)
             self.app.stdout.write(
                 f'{needed} VIPs are on failed nodes of zone {zone}: '
                 f'{needed - left} more removals are allowed than by '
@@ -137,7 +139,7 @@ class Drain(_Zone):
 
 
 def _dead(store: queries.Store) -> set[str]:
-    return {host for host, condition in store.conditions().items()
+    return {host for host, condition in store.nodes.conditions().items()
             if condition == 'dead'}
 
 
@@ -146,7 +148,7 @@ def _remaining(store: queries.Store, hosts: Iterable[str]) -> list[str]:
     remove."""
     dead = _dead(store)
     return sorted({key for host in hosts
-                   for key in store.remaining(host, host in dead)})
+                   for key in store.placements.remaining(host, host in dead)})
 
 
 class Enable(_Zone):
@@ -159,4 +161,4 @@ class Enable(_Zone):
     def take_action(self, arguments: argparse.Namespace) -> None:
         store = self.store()
         self.hosts(store, arguments.zone)
-        store.set_zone_in_service(arguments.zone, True)
+        store.nodes.set_zone_in_service(arguments.zone, True)

@@ -52,20 +52,20 @@ class Balancing:
             moves_max = self._conf.rebalance_moves_max
         if not moves_max:
             return None
-        conditions = clusters.conditions(self._store.conditions())
+        conditions = clusters.conditions(self._store.nodes.conditions())
         with self._scheduler.lock:
-            load, now = self._store.load(), time.monotonic()
+            load, now = self._store.placements.load(), time.monotonic()
             # The usual cases: do not read long reports.
             if _holds(self._even_load, (load, conditions), now):
                 return None
             if not rebalance.names_of_extremes(
                     load, conditions, {**dict.fromkeys(conditions, ''),
-                                       **self._store.zones()}):
+                                       **self._store.nodes.zones()}):
                 return None
             decider = self._scheduler.decider(load, conditions)
             extremes = rebalance.extremes(decider.cluster)
-            if (not extremes
-                    or self._store.under_way(replicas) >= moves_max):
+            if (not extremes or self._store.balance.moves_under_way(
+                    replicas) >= moves_max):
                 return None
             for fullest, emptiest in extremes:
                 move = self._evening(decider, fullest, emptiest)
@@ -74,8 +74,9 @@ class Balancing:
             else:
                 self._even_load = (load, conditions), now + _AGAIN_S
                 return None
-            if not self._store.place(move.load_balancer_id, move.add,
-                                     decided_on=move.decided_on):
+            if not self._store.placements.place(
+                    move.load_balancer_id, move.add,
+                    decided_on=move.decided_on):
                 return None
         LOG.info('Load balancer %s moves to node %s, to even out the load: '
                  'node %s has the most.', move.load_balancer_id,
@@ -84,9 +85,9 @@ class Balancing:
 
     def _evening(self, decider, fullest, emptiest):
         """Return the Move of a load balancer between two nodes, or None."""
-        movable = self._store.movable(fullest.name, emptiest.name,
-                                      self._conf.replicas,
-                                      rebalance.MOVABLE_MAX)
+        movable = self._store.balance.movable(fullest.name, emptiest.name,
+                                              self._conf.replicas,
+                                              rebalance.MOVABLE_MAX)
         return rebalance.move(
             decider, ((row, [placement.host for placement
                              in self._scheduler.placements(row.id)])
@@ -101,8 +102,8 @@ class Balancing:
         """
         if moves_max is None:
             moves_max = self._conf.spread_moves_max
-        conditions = clusters.conditions(self._store.conditions())
-        zones = self._store.zones()
+        conditions = clusters.conditions(self._store.nodes.conditions())
+        zones = self._store.nodes.zones()
         live = {zones.get(host, '') for host, condition in conditions.items()
                 if condition is clusters.Condition.LIVE}
         now = time.monotonic()
@@ -110,10 +111,11 @@ class Balancing:
                 self._even_spread, (conditions, zones), now):
             return []
         with self._scheduler.lock:
-            free = moves_max - self._store.under_way(self._conf.replicas)
+            free = moves_max - self._store.balance.moves_under_way(
+                self._conf.replicas)
             if free <= 0:
                 return []
-            found = self._store.uneven(
+            found = self._store.balance.uneven(
                 rows.wanted(self._conf), len(live), self._uneven_after,
                 _UNEVEN_MAX)
             # After the last one the search begins with the first one.
@@ -134,7 +136,7 @@ class Balancing:
                         if now - at < _MENDED_AGAIN_S}
         begun = []
         decider = balancers and self._scheduler.decider(
-            self._store.load(), conditions)
+            self._store.placements.load(), conditions)
         for balancer in balancers:
             if len(begun) == number:
                 # The next search begins here.
@@ -142,7 +144,7 @@ class Balancing:
                 break
             move = None if balancer.id in self._mended else rebalance.mend(
                 decider, balancer, self._scheduler.placements(balancer.id))
-            if move is None or not self._store.place(
+            if move is None or not self._store.placements.place(
                     balancer.id, move.add, decided_on=move.decided_on):
                 continue
             host, = move.add
@@ -155,15 +157,15 @@ class Balancing:
         """Return the moves that would even out the load, see rebalance.plan.
         """
         decider = self._scheduler.decider(
-            self._store.load(),
-            clusters.conditions(self._store.conditions()), drain_s=0)
+            self._store.placements.load(),
+            clusters.conditions(self._store.nodes.conditions()), drain_s=0)
         placements = {}
-        for row in self._store.placements():
+        for row in self._store.placements.select():
             if row.removed_generation is None:
                 placements.setdefault(row.load_balancer_id, []).append(row)
-        return list(rebalance.plan(
-            decider, {row.id: row for row in self._store.load_balancers()
-                      if row.generation and not row.deleted}, placements))
+        balancers = {row.id: row for row in self._store.load_balancers.select()
+                     if row.generation and not row.deleted}
+        return list(rebalance.plan(decider, balancers, placements))
 
 
 def _holds(even, now_is, now):

@@ -99,16 +99,16 @@ class Scheduler:
         if self._is_settled(balancer, placements,
                             clusters.conditions(situation.conditions)):
             return Placed()
-        conditions = clusters.conditions(self.store.conditions())
+        conditions = clusters.conditions(self.store.nodes.conditions())
         if self._is_served_by_all(balancer, placements, conditions):
             return Placed()
         with self.lock:
-            load = self.store.load()
+            load = self.store.placements.load()
             decider = self.decider(load, conditions)
             placements = self.placements(balancer.id)
             move = decider.decide(
                 balancer, placements,
-                self.store.active_flows(balancer.id)
+                self.store.placements.active_flows(balancer.id)
                 if flavor.is_nat(balancer.document['flavor']) else None)
             if move is None:
                 # For example, where an operator has placed it.
@@ -126,7 +126,7 @@ class Scheduler:
 
     def placements(self, load_balancer_id):
         """Return a load balancer's placements that are not being removed."""
-        return _staying(self.store.placements([load_balancer_id]))
+        return _staying(self.store.placements.select([load_balancer_id]))
 
     def _is_settled(self, balancer, placements, conditions):
         """Return whether there is nothing to decide, the usual case."""
@@ -153,7 +153,7 @@ class Scheduler:
         :param conditions: host → Condition.
         :param drain_s: in place of drain_time and nat_drain_time.
         """
-        nodes = self.store.nodes()
+        nodes = self.store.nodes.all()
         return decision.Decider(
             clusters.Cluster(nodes, load, {
                 node.host: conditions.get(node.host,
@@ -161,7 +161,7 @@ class Scheduler:
                 for node in nodes}),
             self._filters, self._weighers, self.conf.replicas,
             self.conf.drain_time if drain_s is None else drain_s,
-            self.store.now(),
+            self.store.database.now(),
             self.conf.nat_drain_time if drain_s is None else drain_s,
             self.conf.settle_time, self.conf.spread)
 
@@ -171,10 +171,10 @@ class Scheduler:
         if not any(why.is_failure for why in move.remove.values()):
             return move, 0
         span = self.conf.removal_budget_period
-        used = self.store.removals_since(span)
+        used = self.store.placements.removals_since(span)
         moves, deferred = removal_budget.cut([move], budget - used)
         if deferred and self._exhausted.is_news(time.monotonic()):
-            number = self.store.on_failed_nodes()
+            number = self.store.placements.on_failed_nodes()
             LOG.error(
                 '%s VIPs are on nodes that failed, beyond the %s removals '
                 'that [placement] removal_budget_percent allows in %s s: '
@@ -187,7 +187,7 @@ class Scheduler:
         if not move.changes_something:
             return Placed(deferred=deferred, again_in_s=move.again_in_s)
         failed = sum(why.is_failure for why in move.remove.values())
-        if not self.store.place(
+        if not self.store.placements.place(
                 move.load_balancer_id, move.add, tuple(move.remove),
                 drain=move.drain, withdraw=move.withdraw,
                 restore=move.restore,
@@ -207,8 +207,8 @@ class Scheduler:
 
     def current_decider(self):
         """Return a Decider with load and conditions as they are now."""
-        return self.decider(self.store.load(),
-                            clusters.conditions(self.store.conditions()))
+        return self.decider(self.store.placements.load(),
+                            clusters.conditions(self.store.nodes.conditions()))
 
     def refusals(self, balancer, decider=None):
         """Return host → reason, for the hosts that may not be given a load
@@ -255,12 +255,12 @@ class Scheduler:
                 problem = problem and f'{target} cannot take it: {problem}'
             if problem:
                 raise MoveRefused(problem)
-            if not self.store.place(
+            if not self.store.placements.place(
                     balancer.id, (target,), replace=(source,),
                     decided_on=frozenset(hosts)):
                 raise MoveRefused('another controller placed it meanwhile; '
                                   'try again')
-        self.store.mark([balancer.id])
+        self.store.work.mark([balancer.id])
 
 
 def _describe(move):

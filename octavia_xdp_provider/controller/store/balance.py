@@ -7,21 +7,22 @@ import sqlalchemy as sa
 from sqlalchemy import orm
 
 from octavia_xdp_provider.controller.store import base
+from octavia_xdp_provider.controller.store import marks
 from octavia_xdp_provider.controller.store import models
 from octavia_xdp_provider.controller.store import rows
 
 
-class Balance(base.Base):
+class Balance(base.Queries):
     """Queries about the distribution of load balancers over nodes."""
 
-    def under_way(self, replicas: int) -> int:
+    def moves_under_way(self, replicas: int) -> int:
         """Return the number of load balancers on more nodes than wanted, which
         are moves under way. Nodes that only keep NAT flows do not count.
 
         :param replicas: nodes wanted if the flavor sets no number.
         """
         counts = _counts().subquery()
-        with self._reading_rows() as session:
+        with self._database.read_rows() as session:
             return int(session.scalar(sa.select(sa.func.count()).select_from(
                 models.LoadBalancer).join(
                     counts, counts.c.load_balancer_id
@@ -42,16 +43,16 @@ class Balance(base.Base):
         balancer, placement = models.LoadBalancer, models.Placement
         on_target = sa.select(placement.load_balancer_id).where(
             placement.host == target)
-        mine = orm.aliased(models.Placement)
-        is_mine = (mine.load_balancer_id == balancer.id,
-                   mine.removed_generation.is_(None))
-        not_done = sa.select(mine.host).where(
-            *is_mine, mine.error.is_not(None)
-            | (mine.synced_generation < balancer.generation)
+        aliased = orm.aliased(models.Placement)
+        is_placed = (aliased.load_balancer_id == balancer.id,
+                   aliased.removed_generation.is_(None))
+        not_done = sa.select(aliased.host).where(
+            *is_placed, aliased.error.is_not(None)
+            | (aliased.synced_generation < balancer.generation)
         ).correlate(balancer).exists()
-        number = sa.select(sa.func.count(mine.host)).where(
-            *is_mine).correlate(balancer).scalar_subquery()
-        with self._read() as session:
+        number = sa.select(sa.func.count(aliased.host)).where(
+            *is_placed).correlate(balancer).scalar_subquery()
+        with self._database.read() as session:
             return [rows.load_balancer(row) for row in session.scalars(
                 sa.select(balancer).join(
                     placement, placement.load_balancer_id
@@ -63,7 +64,6 @@ class Balance(base.Base):
                         number == sa.func.coalesce(balancer.replicas,
                                                    replicas))
                 .order_by(balancer.id).limit(limit))]
-
 
     def uneven(self, wanted: rows.Wanted, zones: int, after: str, limit: int
                ) -> list[rows.LoadBalancer]:
@@ -98,7 +98,7 @@ class Balance(base.Base):
             | placement.draining_since.is_not(None)
             | (placement.synced_generation < balancer.generation)
         ).correlate(balancer).exists()
-        with self._read() as session:
+        with self._database.read() as session:
             return [rows.load_balancer(row) for row in session.scalars(
                 sa.select(balancer).join(
                     spread, spread.c.load_balancer_id == balancer.id).where(
@@ -127,7 +127,7 @@ class Balance(base.Base):
                             placement.load_balancer_id).having(
                                 sa.func.count(_ZONE.distinct()) == 1
                             ).subquery()
-        with self._reading_rows() as session:
+        with self._database.read_rows() as session:
             numbers = dict.fromkeys(session.execute(
                 sa.select(_ZONE).distinct()).scalars(), 0)
             if len(numbers) < 2:
@@ -142,6 +142,22 @@ class Balance(base.Base):
                                 working.c.zone)):
                 numbers[zone] = int(number)
             return numbers
+
+    @base.retried
+    def mark_short(self, wanted: rows.Wanted, live: int, zones: int,
+                   limit: int) -> int:
+        """Mark load balancers on fewer nodes than they could be.
+
+        :param live: number of live nodes.
+        :param zones: number of zones with live nodes.
+        :param limit: maximum number of load balancers to mark.
+        :returns: the number of marked ones.
+        """
+        with self._database.write() as session:
+            ids = session.scalars(_short(wanted, live, zones).limit(
+                limit)).all()
+            marks.mark(session, ids)
+            return len(ids)
 
 
 # Nodes without a zone are in one common zone.
@@ -159,3 +175,26 @@ def _counts() -> Any:
             models.Placement.removed_generation.is_(None),
             models.Placement.withdrawn_since.is_(None)).group_by(
                 models.Placement.load_balancer_id)
+
+
+def _short(wanted: rows.Wanted, live: int, zones: int) -> Any:
+    """Select ids of load balancers on fewer working nodes than possible."""
+    balancer, placement, node = (models.LoadBalancer, models.Placement,
+                                 models.Node)
+    working = sa.select(
+        placement.load_balancer_id, sa.func.count().label('number')).join(
+            node, node.host == placement.host).where(
+                placement.removed_generation.is_(None),
+                placement.error.is_(None),
+                sa.func.coalesce(node.condition, '').not_in(
+                    ('dead', 'disabled', 'draining'))).group_by(
+                        placement.load_balancer_id).subquery()
+    number = sa.func.coalesce(working.c.number, 0)
+    return sa.select(balancer.id).outerjoin(
+        working, working.c.load_balancer_id == balancer.id).where(
+            balancer.deleted.is_(False), balancer.generation > 0,
+            number < sa.case(
+                (_spread(wanted) == 'require', zones), else_=live),
+            number < sa.func.coalesce(
+                balancer.replicas, wanted.replicas)).order_by(
+                    number, balancer.id)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Transactions, the database's clock, generations and marks of work.
+"""Transactions, the database's clock and generations.
 
 Several controllers write to one database. Nothing relies on row locks between
 transactions: on a Galera cluster there are none between servers, and the
@@ -22,9 +22,6 @@ from typing import TypeVar
 from oslo_db import api as db_api
 from oslo_db import exception as db_exception
 import sqlalchemy as sa
-from sqlalchemy.dialects import mysql
-from sqlalchemy.dialects import postgresql
-from sqlalchemy.dialects import sqlite as sqlite_dialect
 from sqlalchemy.ext import compiler
 from sqlalchemy.sql import expression
 
@@ -51,16 +48,12 @@ _CLOCKS = {
 }
 # Statements that are built once: building one costs as much as running it.
 _NOW = {name: sa.text(text) for name, text in _CLOCKS.items()}
-_CLOCK: dict[str, Any] = {
-    name: sa.literal_column(f'({text})', sa.Double())
-    for name, text in _CLOCKS.items()}
+_CLOCK: dict[str, Any] = {name: sa.literal_column(f'({text})', sa.Double())
+                          for name, text in _CLOCKS.items()}
 _SEQUENCE = models.Sequence.__table__
 _DRAW = sa.update(_SEQUENCE).where(_SEQUENCE.c.id == 1).values(
     value=_SEQUENCE.c.value + 1)
 _DRAWN = sa.select(_SEQUENCE.c.value).where(_SEQUENCE.c.id == 1)
-
-_INSERT: dict[str, Callable[[Any], Any]] = {
-    'sqlite': sqlite_dialect.insert, 'postgresql': postgresql.insert}
 
 
 def _is_transient(error: BaseException) -> bool:
@@ -107,47 +100,6 @@ def clock(dialect_name: str) -> Any:
     return _CLOCK.get(dialect_name, sa.bindparam('now', type_=sa.Double()))
 
 
-@functools.cache
-def _marking(made_for: Any) -> Any:
-    """Return the statement that marks items, compiled for a dialect.
-
-    SQLAlchemy would compile such a statement each time. All values are
-    parameters, and nothing else is, so that PyMySQL sends many rows at once.
-    """
-    insert = _INSERT.get(made_for.name, mysql.insert)(
-        models.Work.__table__).values({
-            name: sa.bindparam(name) for name in (
-                'load_balancer_id', 'version', 'due_at', 'failures')})
-    return _unless_marked(insert, made_for.name).compile(dialect=made_for)
-
-
-@functools.cache
-def _marking_one(made_for: Any) -> Any:
-    """The same for one item, without a query for the time before."""
-    insert = _INSERT.get(made_for.name, mysql.insert)(
-        models.Work.__table__).values({
-            'load_balancer_id': sa.bindparam('load_balancer_id'),
-            'version': sa.literal_column('1'),
-            'due_at': clock(made_for.name) + sa.bindparam(
-                'delay_s', type_=sa.Double()),
-            'failures': sa.literal_column('0')})
-    return _unless_marked(insert, made_for.name).compile(dialect=made_for)
-
-
-def _unless_marked(insert: Any, dialect_name: str) -> Any:
-    """Make items that are already in the queue due at the earlier time."""
-    work = models.Work.__table__.c
-    new = insert.excluded if dialect_name in _INSERT else insert.inserted
-    changed = {
-        'version': work.version + sa.literal_column('1'),
-        'due_at': sa.case((work.due_at < new.due_at, work.due_at),
-                          else_=new.due_at)}
-    if dialect_name in _INSERT:
-        return insert.on_conflict_do_update(
-            index_elements=['load_balancer_id'], set_=changed)
-    return insert.on_duplicate_key_update(**changed)
-
-
 class Total(expression.FunctionElement[Any]):
     """The sum of a column of counters.
 
@@ -178,8 +130,8 @@ def chunks(ids: Iterable[str]) -> Iterator[list[str]]:
         yield ordered[start:start + CHUNK]
 
 
-class Base:
-    """Access to the database."""
+class Database:
+    """Transactions of one database, which all queries share."""
 
     def __init__(self, manager: Any) -> None:
         self._manager = manager
@@ -197,7 +149,7 @@ class Base:
                            else contextlib.nullcontext())
 
     @contextlib.contextmanager
-    def _write(self) -> Iterator[Any]:
+    def write(self) -> Iterator[Any]:
         """Open a transaction that writes; for ``retried`` methods."""
         with self._lock, self._manager.writer.using(_Context()) as session:
             if self._is_sqlite:
@@ -205,7 +157,7 @@ class Base:
             yield session
 
     @contextlib.contextmanager
-    def _read(self) -> Iterator[Any]:
+    def read(self) -> Iterator[Any]:
         """Open a transaction that reads one state, despite other writers."""
         with self._manager.reader.using(_Context()) as session:
             if self._reading:
@@ -213,8 +165,8 @@ class Base:
             yield session
 
     @contextlib.contextmanager
-    def _writing(self) -> Iterator[sa.Connection]:
-        """The same as _write for statements on tables.
+    def write_rows(self) -> Iterator[sa.Connection]:
+        """The same as write() for statements on tables.
 
         It is used on the path of every change, because a session's
         bookkeeping costs more than most statements.
@@ -226,116 +178,70 @@ class Base:
                 yield opened
 
     @contextlib.contextmanager
-    def _reading_rows(self) -> Iterator[sa.Connection]:
-        """The same as _read for statements on tables."""
+    def read_rows(self) -> Iterator[sa.Connection]:
+        """The same as read() for statements on tables."""
         with self._reader.connect() as opened:
             if self._reading:
                 opened = opened.execution_options(**self._reading)
             yield opened  # there is nothing to commit
 
-    @staticmethod
-    def _now(session: Any) -> float:
-        """Return seconds since the epoch by the database's clock.
-
-        Clocks of controllers differ. SQLite has no clock, but all processes
-        that use its file are on one machine.
-        """
-        statement = _NOW.get(dialect(session))
-        if statement is None:
-            return time.time()
-        return float(connection(session).execute(statement).scalar_one())
-
-    @classmethod
-    def _clock(cls, session: Any) -> Any:
-        """Return the same as an expression, without a query if possible."""
-        column = _CLOCK.get(dialect(session))
-        return cls._now(session) if column is None else column
-
-    @classmethod
-    def _timed(cls, session: Any, statement: Callable[[str], Any],
-               values: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-        """Return a prebuilt statement and its parameters.
-
-        :param statement: returns it for the dialect's name; uses clock().
-        """
-        name = dialect(session)
-        if name not in _CLOCK:
-            values = {**values, 'now': cls._now(session)}
-        return statement(name), values
-
-    @staticmethod
-    def _draw(session: Any) -> None:
-        """Draw a generation. Must be called before anything is read.
-
-        The update makes other transactions wait, or fail when they commit: a
-        reader that sees this generation sees all earlier ones.
-        """
-        connection(session).execute(_DRAW)
-
-    @classmethod
-    def _next_generation(cls, session: Any) -> int:
-        """Draw a generation and return it."""
-        cls._draw(session)
-        return int(connection(session).execute(_DRAWN).scalar_one())
-
-    @staticmethod
-    def _doubt_sent(session: Any, load_balancer_id: str) -> None:
-        """Have all statuses sent to Octavia again, as it is not known which
-        it has.
-
-        Their sender died before it stored them, or got no answer.
-        """
-        table = models.LoadBalancer.__table__
-        session.execute(sa.update(table).where(
-            table.c.id == load_balancer_id).values(sent_statuses=None))
-
-    @classmethod
-    def _mark_work(cls, session: Any, load_balancer_ids: Iterable[str],
-                   delay_s: float = 0.0) -> None:
-        """Put load balancers into the work queue, in this transaction.
-
-        :param delay_s: seconds until they are due; an item that is already
-            due earlier stays so.
-        """
-        ids = sorted(set(load_balancer_ids))
-        if not ids:
-            return
-        opened = connection(session)
-        values: list[dict[str, Any]]
-        if len(ids) == 1:
-            statement = _marking_one(opened.dialect)
-            values = [{'load_balancer_id': ids[0], 'delay_s': delay_s}]
-            if opened.dialect.name not in _CLOCK:
-                values[0]['now'] = cls._now(session)
-        else:
-            statement = _marking(opened.dialect)
-            due_at = cls._now(session) + delay_s
-            values = [{'load_balancer_id': key, 'version': 1,
-                       'due_at': due_at, 'failures': 0} for key in ids]
-        parameters: list[Any] = values
-        if statement.positional:
-            parameters = [tuple(row[name] for name in statement.positiontup)
-                          for row in values]
-        opened.exec_driver_sql(str(statement), parameters)
-
-    @classmethod
-    def _mark_selected(cls, session: Any, ids: Any,
-                       delay_s: float = 0.0) -> None:
-        """Put load balancers that a query selects into the work queue.
-
-        :param ids: a select of one column, with a WHERE clause.
-        """
-        due_at = cls._now(session) + delay_s
-        selected = ids.with_only_columns(
-            ids.selected_columns[0], sa.literal(1), sa.literal(due_at),
-            sa.literal(0)).distinct()
-        name = dialect(session)
-        connection(session).execute(_unless_marked(
-            _INSERT.get(name, mysql.insert)(
-                models.Work.__table__).from_select(
-                    ['load_balancer_id', 'version', 'due_at', 'failures'],
-                    selected, include_defaults=False), name))
+    def now(self) -> float:
+        """Return the database's time, in seconds since the epoch."""
+        with self.read() as session:
+            return now(session)
 
 
 class _Context:
     """The context object on which enginefacade stores its session."""
+
+
+class Queries:
+    """Queries of some tables, each in one transaction."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+
+def now(session: Any) -> float:
+    """Return seconds since the epoch by the database's clock.
+
+    Clocks of controllers differ. SQLite has no clock, but all processes
+    that use its file are on one machine.
+    """
+    statement = _NOW.get(dialect(session))
+    if statement is None:
+        return time.time()
+    return float(connection(session).execute(statement).scalar_one())
+
+
+def now_expression(session: Any) -> Any:
+    """Return the same as an expression, without a query if possible."""
+    column = _CLOCK.get(dialect(session))
+    return now(session) if column is None else column
+
+
+def timed(session: Any, statement: Callable[[str], Any],
+          values: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """Return a prebuilt statement and its parameters.
+
+    :param statement: returns it for the dialect's name; uses clock().
+    """
+    name = dialect(session)
+    if name not in _CLOCK:
+        values = {**values, 'now': now(session)}
+    return statement(name), values
+
+
+def draw(session: Any) -> None:
+    """Draw a generation. Must be called before anything is read.
+
+    The update makes other transactions wait, or fail when they commit: a
+    reader that sees this generation sees all earlier ones.
+    """
+    connection(session).execute(_DRAW)
+
+
+def next_generation(session: Any) -> int:
+    """Draw a generation and return it."""
+    draw(session)
+    return int(connection(session).execute(_DRAWN).scalar_one())

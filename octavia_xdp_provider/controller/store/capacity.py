@@ -23,7 +23,6 @@ from octavia_xdp_provider.contracts import errors
 from octavia_xdp_provider.contracts import flavor
 from octavia_xdp_provider.contracts import messages
 from octavia_xdp_provider.contracts import spec
-from octavia_xdp_provider.controller.store import base
 from octavia_xdp_provider.controller.store import limits
 from octavia_xdp_provider.controller.store import models
 from octavia_xdp_provider.controller.store import rows
@@ -114,140 +113,131 @@ def _canonical(text: str | None) -> str | None:
         return None
 
 
-class Capacity(base.Base):
-    """Queries about the capacity of nodes."""
+def account(session: Any, load_balancer_id: str,
+            documents: Iterable[spec.Document]) -> None:
+    """Store the needs of a load balancer on each of its nodes, and its
+    size."""
+    documents = list(documents)
+    needs = functools.reduce(Need.most, map(need, documents), Need())
+    row = session.get(models.Usage, load_balancer_id)
+    if row is None:
+        row = models.Usage(load_balancer_id=load_balancer_id)
+        session.add(row)
+    row.services, row.members = needs.services, needs.members
+    row.all_members = needs.all_members
+    row.bytes = max((limits.in_steps(len(text_of(document)))
+                     for document in documents), default=0)
+    for document in documents:
+        row.project_id = document.get('project_id')
 
-    @classmethod
-    def _account(cls, session: Any, load_balancer_id: str,
-                 documents: Iterable[spec.Document]) -> None:
-        """Store the needs of a load balancer on each of its nodes, and its
-        size."""
-        documents = list(documents)
-        needs = functools.reduce(Need.most, map(need, documents), Need())
-        row = session.get(models.Usage, load_balancer_id)
-        if row is None:
-            row = models.Usage(load_balancer_id=load_balancer_id)
-            session.add(row)
-        row.services, row.members = needs.services, needs.members
-        row.all_members = needs.all_members
-        row.bytes = max((limits.in_steps(len(text_of(document)))
-                         for document in documents), default=0)
-        for document in documents:
-            row.project_id = document.get('project_id')
 
-    @classmethod
-    def _check_nodes(cls, session: Any, before: spec.Document | None,
-                     after: spec.Document,
-                     unused: frozenset[str] = frozenset()) -> None:
-        """:param unused: addresses of members to which nodes never send.
-        :raises Refused: a node has no room for what is new, or owns a new
-        address; or no node can serve it."""
-        new_vips = set(spec.vips(after)) - set(
-            spec.vips(before) if before else ())
-        new = spec.member_addresses(after) - (
-            spec.member_addresses(before) if before else set()) - unused
-        more = need(after).beyond(need(before))
-        is_nat = flavor.is_nat(after['flavor'])
-        if not (new or new_vips or more.services or more.members
-                or (is_nat and before is None)):
-            return
-        nodes = session.query(models.Node.host, models.Node.in_service,
-                              models.Node.state, models.Node.nat_pools).all()
-        cls._check_pools(nodes, new)
-        reported = {row.host: _reported(row.state, tuple(rows.nat_pools(row)))
-                    for row in nodes}
-        cls._check_vips_of_nodes(reported, after, new_vips)
-        states = {row.host: reported[row.host] for row in nodes
-                  if row.in_service}
-        for host, state in states.items():
-            for address in sorted(new & state.addresses):
+def check_nodes(session: Any, before: spec.Document | None,
+                after: spec.Document,
+                unused: frozenset[str] = frozenset()) -> None:
+    """:param unused: addresses of members to which nodes never send.
+    :raises Refused: a node has no room for what is new, or owns a new
+    address; or no node can serve it."""
+    new_vips = set(spec.vips(after)) - set(spec.vips(before) if before else ())
+    new = spec.member_addresses(after) - (
+        spec.member_addresses(before) if before else set()) - unused
+    more = need(after).beyond(need(before))
+    is_nat = flavor.is_nat(after['flavor'])
+    if not (new or new_vips or more.services or more.members
+            or (is_nat and before is None)):
+        return
+    nodes = session.query(models.Node.host, models.Node.in_service,
+                          models.Node.state, models.Node.nat_pools).all()
+    _check_pools(nodes, new)
+    reported = {row.host: _reported(row.state, tuple(rows.nat_pools(row)))
+                for row in nodes}
+    _check_vips_of_nodes(reported, after, new_vips)
+    states = {row.host: reported[row.host] for row in nodes if row.in_service}
+    for host, state in states.items():
+        for address in sorted(new & state.addresses):
+            raise errors.Refused('address', *address_policy.closed(
+                address, f'it is an address of the LB node {host}'))
+    if is_nat:
+        _check_nat(states, after)
+    if not (more.services or more.members) or not states:
+        return
+    placed = [host for host, in session.query(models.Placement.host).filter_by(
+        load_balancer_id=after['id'], removed_generation=None)]
+    full = [_missing_room(session, host, states[host].numbers, more)
+            for host in placed or states if host in states]
+    lacks = [text for text in full if text]
+    # A new load balancer needs any node, a placed one all of its nodes.
+    if lacks and (placed or len(lacks) == len(full)):
+        raise errors.Refused(
+            'listeners', 'the LB nodes have no room for it',
+            'use fewer listeners or members, or another load balancer, '
+            'or ask the operator for more LB nodes', lacks[0])
+
+
+def _check_vips_of_nodes(reported: dict[str, _Reported], after: spec.Document,
+                         vips: Iterable[str]) -> None:
+    """:raises Refused: a VIP is an address of a node or of its routers,
+    even if the node is out of service."""
+    for address in sorted(vips):
+        option = ('vip_address' if address == spec.vips(after)[0]
+                  else 'additional_vips')
+        for host, state in sorted(reported.items()):
+            for addresses, role in (
+                    (state.addresses, 'an address'),
+                    (state.routers, 'a next hop or BGP neighbour')):
+                if address in addresses:
+                    raise errors.Refused(option, *address_policy.taken(
+                        address, f'it is {role} of the LB node {host}'))
+
+
+def _check_pools(nodes: Iterable[Any], addresses: Iterable[str]) -> None:
+    """:raises Refused: an address is in a node's registered NAT pools,
+    even if the node does not report them."""
+    pools = [(row.host, ipaddress.ip_network(text)) for row in nodes
+             for text in rows.nat_pools(row)]
+    for address in sorted(addresses) if pools else ():
+        for host, pool in pools:
+            if ipaddress.ip_address(address) in pool:
                 raise errors.Refused('address', *address_policy.closed(
-                    address, f'it is an address of the LB node {host}'))
-        if is_nat:
-            cls._check_nat(states, after)
-        if not (more.services or more.members) or not states:
-            return
-        placed = [host for host, in session.query(
-            models.Placement.host).filter_by(
-                load_balancer_id=after['id'], removed_generation=None)]
-        full = [cls._missing_room(session, host, states[host].numbers, more)
-                for host in placed or states if host in states]
-        lacks = [text for text in full if text]
-        # A new load balancer needs any node, a placed one all of its nodes.
-        if lacks and (placed or len(lacks) == len(full)):
-            raise errors.Refused(
-                'listeners', 'the LB nodes have no room for it',
-                'use fewer listeners or members, or another load balancer, '
-                'or ask the operator for more LB nodes', lacks[0])
+                    address, f'it lies in {pool}, a pool for NAT of the '
+                    f'LB node {host}'))
 
-    @staticmethod
-    def _check_vips_of_nodes(reported: dict[str, _Reported],
-                             after: spec.Document, vips: Iterable[str]
-                             ) -> None:
-        """:raises Refused: a VIP is an address of a node or of its routers,
-        even if the node is out of service."""
-        for address in sorted(vips):
-            option = ('vip_address' if address == spec.vips(after)[0]
-                      else 'additional_vips')
-            for host, state in sorted(reported.items()):
-                for addresses, role in (
-                        (state.addresses, 'an address'),
-                        (state.routers, 'a next hop or BGP neighbour')):
-                    if address in addresses:
-                        raise errors.Refused(option, *address_policy.taken(
-                            address, f'it is {role} of the LB node {host}'))
 
-    @staticmethod
-    def _check_pools(nodes: Iterable[Any], addresses: Iterable[str]) -> None:
-        """:raises Refused: an address is in a node's registered NAT pools,
-        even if the node does not report them."""
-        pools = [(row.host, ipaddress.ip_network(text)) for row in nodes
-                 for text in rows.nat_pools(row)]
-        for address in sorted(addresses) if pools else ():
-            for host, pool in pools:
-                if ipaddress.ip_address(address) in pool:
-                    raise errors.Refused('address', *address_policy.closed(
-                        address, f'it lies in {pool}, a pool for NAT of the '
-                        f'LB node {host}'))
+def _check_nat(states: dict[str, _Reported], after: spec.Document) -> None:
+    """:raises Refused: no node can reach the members by NAT."""
+    problems = {host: nat.node_problem(state.nat, after)
+                for host, state in states.items()}
+    if problems and all(problems.values()):
+        host, problem = min(problems.items())
+        versions = ' and '.join(f'IPv{version}' for version
+                                in nat.versions(after))
+        raise errors.Refused(
+            'flavor', f'no LB node can reach {versions or "any"} members '
+            'with forwarding nat', 'use another flavor, or ask the '
+            'operator for LB nodes that can', f'of {host}: {problem}')
 
-    @staticmethod
-    def _check_nat(states: dict[str, _Reported], after: spec.Document
-                   ) -> None:
-        """:raises Refused: no node can reach the members by NAT."""
-        problems = {host: nat.node_problem(state.nat, after)
-                    for host, state in states.items()}
-        if problems and all(problems.values()):
-            host, problem = min(problems.items())
-            versions = ' and '.join(f'IPv{version}' for version
-                                    in nat.versions(after))
-            raise errors.Refused(
-                'flavor', f'no LB node can reach {versions or "any"} members '
-                'with forwarding nat', 'use another flavor, or ask the '
-                'operator for LB nodes that can', f'of {host}: {problem}')
 
-    @staticmethod
-    def _missing_room(session: Any, host: str, numbers: dict[str, int],
-                      more: Need) -> str | None:
-        """Return what a node has no room for, or None."""
-        wanted = dataclasses.asdict(more)
-        near = {name: number for name, number in wanted.items()
-                if number and f'{name}_max' in numbers
-                and numbers.get(name, 0) + number
-                > min(_PLENTY * numbers[f'{name}_max'],
-                      numbers[f'{name}_max'] - _ROOM)}
-        if not near:
-            return None
-        sums = session.query(
-            sa.func.sum(models.Usage.services),
-            sa.func.sum(models.Usage.members)).join(
-                models.Placement, models.Placement.load_balancer_id
-                == models.Usage.load_balancer_id).filter(
-                    models.Placement.host == host,
-                    models.Placement.removed_generation.is_(None)).one()
-        used = dict(zip(('services', 'members'), sums, strict=True))
-        for name, number in near.items():
-            most = numbers[f'{name}_max']
-            if int(used[name] or 0) + number > most:
-                return (f'{host} has {int(used[name] or 0)} of {most} {name} '
-                        f'and {number} more are needed')
+def _missing_room(session: Any, host: str, numbers: dict[str, int],
+                  more: Need) -> str | None:
+    """Return what a node has no room for, or None."""
+    wanted = dataclasses.asdict(more)
+    near = {name: number for name, number in wanted.items()
+            if number and f'{name}_max' in numbers
+            and numbers.get(name, 0) + number
+            > min(_PLENTY * numbers[f'{name}_max'],
+                  numbers[f'{name}_max'] - _ROOM)}
+    if not near:
         return None
+    sums = session.query(
+        sa.func.sum(models.Usage.services),
+        sa.func.sum(models.Usage.members)).join(
+            models.Placement, models.Placement.load_balancer_id
+            == models.Usage.load_balancer_id).filter(
+                models.Placement.host == host,
+                models.Placement.removed_generation.is_(None)).one()
+    used = dict(zip(('services', 'members'), sums, strict=True))
+    for name, number in near.items():
+        most = numbers[f'{name}_max']
+        if int(used[name] or 0) + number > most:
+            return (f'{host} has {int(used[name] or 0)} of {most} {name} '
+                    f'and {number} more are needed')
+    return None

@@ -29,19 +29,18 @@ LOG = logging.getLogger(__name__)
 _INLINE_BYTES = 64 * 1024
 
 
-class Deltas(base.Base):
+class Deltas(base.Queries):
     """Queries of nodes for their wanted state."""
 
     def changes(self, host: str, since: int, after: str | None = None,
-                limit: int = messages.DOCUMENTS_PAGE
-                ) -> messages.FetchAnswer:
+                limit: int = messages.DOCUMENTS_PAGE) -> messages.FetchAnswer:
         """Return the changes of a node's wanted state since a generation.
 
         :param since: the ``as_of`` of the node's last fetch; 0: none.
         :param after: the ``more`` of the previous page.
         """
         values = {'host': host, 'since': since}
-        with self._reading_rows() as rows:
+        with self._database.read_rows() as rows:
             as_of, is_known, has_left = rows.execute(_STATE, values).one()
             answer: messages.FetchAnswer = {
                 'as_of': as_of, 'changed': [], 'removed': [], 'more': None,
@@ -61,7 +60,7 @@ class Deltas(base.Base):
                     limit: int = messages.COMPARE_PAGE
                     ) -> messages.CompareAnswer:
         """Return the generations of everything a node should have."""
-        with self._read() as session:
+        with self._database.read() as session:
             held = {key: max(generation, drained) for key, generation, drained
                     in _held(session, models.LoadBalancer.id, host, after)
                     .add_columns(models.LoadBalancer.generation,
@@ -75,7 +74,7 @@ class Deltas(base.Base):
                   ) -> list[messages.Entry]:
         """Return documents of a node's load balancers; only the first ones if
         there are too many for a message."""
-        with self._read() as session:
+        with self._database.read() as session:
             query = _held(session, models.LoadBalancer.id, host, None).filter(
                 models.LoadBalancer.id.in_(list(ids))).add_columns(
                     _SIZE, _INLINE, models.LoadBalancer.generation,
@@ -119,8 +118,7 @@ def _page(opened: sa.Connection, selected: Iterable[Any], limit: int
         else:
             row_size = row.size
         size += row_size
-        if number == limit or (page
-                               and size > messages.DOCUMENTS_PAGE_BYTES):
+        if number == limit or (page and size > messages.DOCUMENTS_PAGE_BYTES):
             return page, after
         after = row.id
         if row_size:
@@ -168,9 +166,8 @@ _STATE = sa.select(
 _REMOVED = sa.select(_PLACEMENTS.c.load_balancer_id).where(
     *_IS_REMOVED).order_by(_PLACEMENTS.c.load_balancer_id)
 _SIZE: Any = sa.func.length(_BALANCERS.c.document).label('size')
-_INLINE: Any = sa.case(
-    (sa.func.length(_BALANCERS.c.document) <= _INLINE_BYTES,
-     _BALANCERS.c.document)).label('inline')
+_INLINE: Any = sa.case((sa.func.length(_BALANCERS.c.document) <= _INLINE_BYTES,
+                        _BALANCERS.c.document)).label('inline')
 _DOCUMENT = sa.select(_BALANCERS.c.document).where(
     _BALANCERS.c.id == sa.bindparam('key'))
 _CHANGED = sa.select(

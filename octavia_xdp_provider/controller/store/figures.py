@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from octavia_xdp_provider.contracts import host_spec
 from octavia_xdp_provider.controller.store import base
 from octavia_xdp_provider.controller.store import models
+from octavia_xdp_provider.controller.store import rows
 from octavia_xdp_provider.process import ages
 
 
@@ -86,13 +87,43 @@ class Usage(NamedTuple):
     largest_bytes: int
 
 
-class FiguresQueries(base.Base):
+class FiguresQueries(base.Queries):
     """Queries for figures."""
+
+    def statistics(self, node_timeout: float) -> dict[str, rows.Statistics]:
+        """Return listener id → Statistics, summed over all nodes ever.
+
+        Sums of active flows only include nodes that have the load balancer and
+        are not silent.
+
+        :param node_timeout: seconds for which a node may be silent.
+        """
+        counter, node, placement = (
+            models.ListenerCounter, models.Node, models.Placement)
+        with self._database.read() as session:
+            since = base.now_expression(session) - node_timeout
+            rows_of = session.query(
+                counter.listener_id,
+                base.Total(counter.total_bytes),
+                base.Total(counter.total_flows),
+                base.Total(counter.total_drops),
+                base.Total(sa.case((sa.and_(
+                    node.host.is_not(None), placement.host.is_not(None)),
+                    counter.active), else_=0)),
+                base.Total(counter.total_bytes_out),
+            ).outerjoin(node, sa.and_(
+                node.host == counter.host, node.last_seen >= since)
+            ).outerjoin(placement, sa.and_(
+                placement.host == counter.host,
+                placement.load_balancer_id == counter.load_balancer_id)
+            ).group_by(counter.listener_id)
+            return {key: rows.Statistics(*map(int, sums))
+                    for key, *sums in rows_of}
 
     def usage_of_projects(self) -> list[Usage]:
         """Return the usage of each project with load balancers."""
         usage = models.Usage
-        with self._reading_rows() as rows:
+        with self._database.read_rows() as rows:
             return [Usage(row[0], *map(int, row[1:])) for row in rows.execute(
                 sa.select(usage.project_id, sa.func.count(),
                           base.Total(usage.all_members),
@@ -112,16 +143,16 @@ class FiguresQueries(base.Base):
 
     def _traffic(self, column: Any) -> dict[str, Traffic]:
         counter = models.ListenerCounter
-        with self._reading_rows() as rows:
+        with self._database.read_rows() as rows:
             return {row[0]: Traffic(*map(int, row[1:])) for row
                     in rows.execute(sa.select(column, *map(base.Total, (
                         counter.total_bytes, counter.total_flows,
                         counter.total_drops, counter.active))).group_by(
                             column))}
 
-    def figures(self) -> Figures:
-        with self._read() as session:
-            now = self._now(session)
+    def count(self) -> Figures:
+        with self._database.read() as session:
+            now = base.now(session)
             generation = int(session.get(models.Sequence, 1).value)
             placements, oldest = _placements(session)
             work = models.Work
@@ -147,8 +178,7 @@ class FiguresQueries(base.Base):
 def _load_balancers(session: Any) -> dict[str, int]:
     balancer = models.LoadBalancer
     state = sa.case((balancer.deleted.is_(True), 'deleting'),
-                    (balancer.pending.is_not(None), 'pending'),
-                    else_='active')
+                    (balancer.pending.is_not(None), 'pending'), else_='active')
     numbers = dict.fromkeys(('active', 'pending', 'deleting'), 0)
     numbers.update((name, int(number)) for name, number in session.execute(
         sa.select(state, sa.func.count()).group_by(state)))
@@ -161,9 +191,8 @@ def _placements(session: Any
     generation that a host has not applied, by host."""
     balancer, placement = models.LoadBalancer, models.Placement
     # A node cannot have been behind before it got the load balancer.
-    wanted = sa.case(
-        (placement.placed_generation > balancer.generation,
-         placement.placed_generation), else_=balancer.generation)
+    wanted = sa.case((placement.placed_generation > balancer.generation,
+                      placement.placed_generation), else_=balancer.generation)
     state = sa.case(
         (placement.removed_generation.is_not(None), 'leaving'),
         (placement.error.is_not(None), 'failing'),

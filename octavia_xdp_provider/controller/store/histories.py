@@ -33,27 +33,10 @@ class Told(NamedTuple):
     words: list[dict[str, list[tuple[int, dict[str, int], int]]]]
 
 
-class Histories(base.Base):
+class Histories(base.Queries):
     """Stores and finds histories of pools."""
 
-    @classmethod
-    def _to_store(cls, opened: Any, report: messages.Report
-                  ) -> dict[str, str]:
-        """Return JSON with the database's times, by load balancer id."""
-        by_id = {key: held['history'] for key, held in report['held'].items()
-                 if held.get('history')}
-        if not by_id:
-            return {}
-        now, clock = cls._now(opened), report['clock']
-        return {key: json.dumps({
-            pool_id: [(now - ages.age(change['at'], clock),
-                       change['members'], change['slots'],
-                       change.get('removed', []))
-                      for change in changes]
-            for pool_id, changes in pools.items()}, sort_keys=True)
-            for key, pools in by_id.items()}
-
-    def histories(self, host: str, after: str | None, silent: str,
+    def of_others(self, host: str, after: str | None, silent: str,
                   only: Iterable[str] | None = None,
                   limit: int = history.PAGE
                   ) -> tuple[dict[str, Told], str | None]:
@@ -64,8 +47,8 @@ class Histories(base.Base):
         :param only: ids of the load balancers that are asked for; None: all.
         :returns: by id, and the id after which the next page begins, or None.
         """
-        with self._reading_rows() as opened:
-            now = self._now(opened)
+        with self._database.read_rows() as opened:
+            now = base.now(opened)
             wanted = {'host': host, 'after': after or '', 'limit': limit}
             ids = list((opened.execute(_WITH_ONE, wanted) if only is None
                         else opened.execute(_WITH_ONE_OF, {
@@ -78,6 +61,22 @@ class Histories(base.Base):
             return ({row.id: Told(_members(row.document), words[row.id])
                      for row in opened.execute(_DOCUMENTS, {'ids': ids})},
                     ids[-1] if len(ids) == limit else None)
+
+
+def to_store(opened: Any, report: messages.Report) -> dict[str, str]:
+    """Return JSON with the database's times, by load balancer id."""
+    by_id = {key: held['history'] for key, held in report['held'].items()
+             if held.get('history')}
+    if not by_id:
+        return {}
+    now, clock = base.now(opened), report['clock']
+    return {key: json.dumps({
+        pool_id: [(now - ages.age(change['at'], clock),
+                   change['members'], change['slots'],
+                   change.get('removed', []))
+                  for change in changes]
+        for pool_id, changes in pools.items()}, sort_keys=True)
+        for key, pools in by_id.items()}
 
 
 def _aged(text: str, now: float) -> dict[str, Any]:

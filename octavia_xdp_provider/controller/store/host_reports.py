@@ -29,17 +29,17 @@ class Taken(NamedTuple):
     news: bool = False
 
 
-class HostReports(base.Base):
+class HostReports(base.Queries):
     """Stores reports of agents."""
 
     @base.retried
-    def take_host_report(self, host: str, epoch: int, seq: int,
-                         report: host_messages.Report) -> Taken:
+    def take(self, host: str, epoch: int, seq: int,
+             report: host_messages.Report) -> Taken:
         """Store a report, if it is the next one.
 
         :raises Refused: the hypervisor is not registered.
         """
-        with self._writing() as rows:
+        with self._database.write_rows() as rows:
             row = rows.execute(sa.select(_HOSTS).where(
                 _HOSTS.c.host == host)).first()
             if row is None:
@@ -58,13 +58,13 @@ class HostReports(base.Base):
                     _HOSTS.c.report_seq == last[1]).values(
                         report_epoch=epoch, report_seq=seq, state=state,
                         complete=report['complete'],
-                        last_seen=self._now(rows))).rowcount:
+                        last_seen=base.now(rows))).rowcount:
                 return Taken(_answer(False, last))
             news = state != row.state or row.complete != report['complete']
-            news |= self._take_objects(rows, host, epoch, report)
+            news |= _take_objects(rows, host, epoch, report)
             if report['complete']:
                 if begins or not row.complete:
-                    news |= self._forget_unreported(rows, host, epoch)
+                    news |= _forget_unreported(rows, host, epoch)
                 news |= bool(rows.execute(sa.delete(_OBJECTS).where(
                     _OBJECTS.c.host == host,
                     _OBJECTS.c.removed_generation <= report['as_of'],
@@ -75,39 +75,38 @@ class HostReports(base.Base):
                         reported_generation=_HOSTS.c.reported_generation + 1))
         return Taken(_answer(True, (epoch, seq)), news)
 
-    @staticmethod
-    def _take_objects(rows: Any, host: str, epoch: int,
-                      report: host_messages.Report) -> bool:
-        news = False
-        named = {*report['held'], *report['gone'], *report['counters']}
-        for ids in base.chunks(named):
-            for row in rows.execute(sa.select(_OBJECTS).where(
-                    _OBJECTS.c.host == host, _OBJECTS.c.id.in_(ids))).all():
-                values: dict[str, Any] = {}
-                if row.id in report['held'] or row.id in report['gone']:
-                    held = report['held'].get(row.id)
-                    values = dict(_NOTHING) if held is None else {
-                        'held_generation': held['generation'],
-                        'ifindex': held['ifindex'], 'error': held['error']}
-                    news |= any(getattr(row, name) != value
-                                for name, value in values.items())
-                    values['report_epoch'] = epoch
-                if row.id in report['counters']:
-                    values['counters'] = json.dumps(
-                        report['counters'][row.id], sort_keys=True)
-                rows.execute(sa.update(_OBJECTS).where(
-                    _OBJECTS.c.host == host, _OBJECTS.c.id == row.id
-                ).values(values))
-        return news
 
-    @staticmethod
-    def _forget_unreported(rows: Any, host: str, epoch: int) -> bool:
-        """Reset objects that a complete epoch has not reported."""
-        return bool(rows.execute(sa.update(_OBJECTS).where(
-            _OBJECTS.c.host == host, _OBJECTS.c.report_epoch != epoch,
-            _OBJECTS.c.held_generation != 0).values(_NOTHING)).rowcount)
+def _take_objects(rows: Any, host: str, epoch: int,
+                  report: host_messages.Report) -> bool:
+    news = False
+    named = {*report['held'], *report['gone'], *report['counters']}
+    for ids in base.chunks(named):
+        for row in rows.execute(sa.select(_OBJECTS).where(
+                _OBJECTS.c.host == host, _OBJECTS.c.id.in_(ids))).all():
+            values: dict[str, Any] = {}
+            if row.id in report['held'] or row.id in report['gone']:
+                held = report['held'].get(row.id)
+                values = dict(_NOTHING) if held is None else {
+                    'held_generation': held['generation'],
+                    'ifindex': held['ifindex'], 'error': held['error']}
+                news |= any(getattr(row, name) != value
+                            for name, value in values.items())
+                values['report_epoch'] = epoch
+            if row.id in report['counters']:
+                values['counters'] = json.dumps(
+                    report['counters'][row.id], sort_keys=True)
+            rows.execute(sa.update(_OBJECTS).where(
+                _OBJECTS.c.host == host, _OBJECTS.c.id == row.id
+            ).values(values))
+    return news
 
 
-def _answer(taken: bool, last: tuple[int, int]
-            ) -> host_messages.ReportAnswer:
+def _forget_unreported(rows: Any, host: str, epoch: int) -> bool:
+    """Reset objects that a complete epoch has not reported."""
+    return bool(rows.execute(sa.update(_OBJECTS).where(
+        _OBJECTS.c.host == host, _OBJECTS.c.report_epoch != epoch,
+        _OBJECTS.c.held_generation != 0).values(_NOTHING)).rowcount)
+
+
+def _answer(taken: bool, last: tuple[int, int]) -> host_messages.ReportAnswer:
     return {'taken': taken, 'epoch': last[0], 'seq': last[1]}

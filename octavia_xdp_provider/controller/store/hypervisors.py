@@ -60,9 +60,8 @@ class HostObject:
 
 
 def unregistered(host: str) -> errors.Refused:
-    return errors.Refused(
-        'host', f'hypervisor {host} is not registered',
-        'say "octavia-xdp-manage host create" for it')
+    return errors.Refused('host', f'hypervisor {host} is not registered',
+                          'say "octavia-xdp-manage host create" for it')
 
 
 def _object(row: Any) -> HostObject:
@@ -72,24 +71,24 @@ def _object(row: Any) -> HostObject:
         json.loads(row.counters) if row.counters else None)
 
 
-class Hypervisors(base.Base):
+class Hypervisors(base.Queries):
     """Queries about hypervisors and of their agents."""
 
-    def hypervisor_hosts(self) -> list[str]:
-        with self._reading_rows() as rows:
+    def hosts(self) -> list[str]:
+        with self._database.read_rows() as rows:
             return list(rows.execute(sa.select(_HOSTS.c.host)).scalars())
 
-    def hypervisors(self) -> list[Hypervisor]:
-        with self._reading_rows() as rows:
+    def all(self) -> list[Hypervisor]:
+        with self._database.read_rows() as rows:
             return [Hypervisor(
                 row.host, row.last_seen, row.in_service,
                 json.loads(row.state), row.complete, row.reported_generation)
                 for row in rows.execute(sa.select(_HOSTS))]
 
     @base.retried
-    def register_hypervisor(self, host: str) -> bool:
+    def register(self, host: str) -> bool:
         """Register a hypervisor, and return whether it is new."""
-        with self._write() as session:
+        with self._database.write() as session:
             if session.get(models.Hypervisor, host) is not None:
                 return False
             session.add(models.Hypervisor(host=host, last_seen=0,
@@ -97,53 +96,51 @@ class Hypervisors(base.Base):
             return True
 
     @base.retried
-    def remove_hypervisor(self, host: str) -> bool:
+    def remove(self, host: str) -> bool:
         """Remove a hypervisor, and return whether it was known.
 
         Its keys stay reserved until no LB node uses them.
         """
-        with self._write() as session:
+        with self._database.write() as session:
             session.query(models.HostObject).filter_by(host=host).delete()
             return bool(session.query(models.Hypervisor).filter_by(
                 host=host).delete())
 
     @base.retried
-    def set_hypervisor_in_service(self, host: str, in_service: bool) -> bool:
+    def set_in_service(self, host: str, in_service: bool) -> bool:
         """Set a hypervisor in or out of service; return False if unknown."""
-        with self._write() as session:
+        with self._database.write() as session:
             return bool(session.query(models.Hypervisor).filter_by(
                 host=host).update({'in_service': in_service}))
 
     @base.retried
-    def hypervisor_seen(self, host: str) -> None:
+    def heartbeat(self, host: str) -> None:
         """Store a sign of life of the agent."""
-        with self._writing() as rows:
-            now = self._now(rows)
+        with self._database.write_rows() as rows:
+            now = base.now(rows)
             rows.execute(sa.update(_HOSTS).where(
                 _HOSTS.c.host == host,
                 # Also after the clock was set back.
                 (_HOSTS.c.last_seen < now - SEEN_S)
                 | (_HOSTS.c.last_seen > now + SEEN_S)).values(last_seen=now))
 
-    def host_objects(self, hosts: Iterable[str] | None = None
-                     ) -> list[HostObject]:
+    def objects(self, hosts: Iterable[str] | None = None) -> list[HostObject]:
         """Return all or some hypervisors' objects, even if to be removed."""
         query = sa.select(_OBJECTS)
         if hosts is not None:
             query = query.where(_OBJECTS.c.host.in_(list(hosts)))
-        with self._reading_rows() as rows:
+        with self._database.read_rows() as rows:
             return [_object(row) for row in rows.execute(query)]
 
-    def host_changes(self, host: str, since: int, after: str | None = None,
-                     limit: int = host_messages.DOCUMENTS_PAGE
-                     ) -> dict[str, Any]:
+    def changes(self, host: str, since: int, after: str | None = None,
+                limit: int = host_messages.DOCUMENTS_PAGE) -> dict[str, Any]:
         """Return the changes of a hypervisor's wanted state since a
         generation: the fields of host_messages.FetchAnswer from the database.
 
         :raises Refused: the hypervisor is not registered.
         """
-        with self._reading_rows() as rows:
-            as_of = self._host_as_of(rows, host)
+        with self._database.read_rows() as rows:
+            as_of = _host_as_of(rows, host)
             answer: dict[str, Any] = {
                 'as_of': as_of, 'changed': [], 'removed': [], 'more': None,
                 'compare': since > as_of}
@@ -161,34 +158,34 @@ class Hypervisors(base.Base):
                     _OBJECTS.c.generation > since).limit(limit + 1)), limit)
         return answer
 
-    def host_generations(self, host: str, after: str | None = None,
-                         limit: int = host_messages.COMPARE_PAGE
-                         ) -> host_messages.CompareAnswer:
+    def generations(self, host: str, after: str | None = None,
+                    limit: int = host_messages.COMPARE_PAGE
+                    ) -> host_messages.CompareAnswer:
         """:raises Refused: the hypervisor is not registered."""
-        with self._reading_rows() as rows:
-            as_of = self._host_as_of(rows, host)
+        with self._database.read_rows() as rows:
+            as_of = _host_as_of(rows, host)
             wanted = {row.id: int(row.generation) for row in rows.execute(
                 _wanted(host, after).limit(limit))}
             return {'as_of': as_of, 'generations': wanted,
                     'more': max(wanted) if len(wanted) == limit else None}
 
-    def host_documents(self, host: str, ids: Iterable[str],
-                       limit: int = host_messages.DOCUMENTS_PAGE
-                       ) -> list[host_messages.Entry]:
+    def documents(self, host: str, ids: Iterable[str],
+                  limit: int = host_messages.DOCUMENTS_PAGE
+                  ) -> list[host_messages.Entry]:
         """:raises Refused: the hypervisor is not registered."""
-        with self._reading_rows() as rows:
-            self._host_as_of(rows, host)
+        with self._database.read_rows() as rows:
+            _host_as_of(rows, host)
             return _page(rows.execute(_wanted(host, None).where(
                 _OBJECTS.c.id.in_(list(ids))).limit(limit + 1)), limit)[0]
 
-    @staticmethod
-    def _host_as_of(rows: Any, host: str) -> int:
-        registered = rows.execute(sa.select(_HOSTS.c.host).where(
-            _HOSTS.c.host == host)).first()
-        if registered is None:
-            raise unregistered(host)
-        return int(rows.execute(sa.select(_SEQUENCE.c.value).where(
-            _SEQUENCE.c.id == 1)).scalar_one())
+
+def _host_as_of(rows: Any, host: str) -> int:
+    registered = rows.execute(sa.select(_HOSTS.c.host).where(
+        _HOSTS.c.host == host)).first()
+    if registered is None:
+        raise unregistered(host)
+    return int(rows.execute(sa.select(_SEQUENCE.c.value).where(
+        _SEQUENCE.c.id == 1)).scalar_one())
 
 
 def _wanted(host: str, after: str | None) -> Any:

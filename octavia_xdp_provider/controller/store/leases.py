@@ -30,7 +30,7 @@ def latest_end(now: Any, lease_s: float) -> Any:
     return now + 6 * lease_s
 
 
-class Leases(base.Base):
+class Leases(base.Queries):
     """Queries about leases."""
 
     @base.retried
@@ -41,8 +41,8 @@ class Leases(base.Base):
         :param lease_s: duration in seconds.
         :returns: the token, or None if another owner has the lease.
         """
-        with self._writing() as session:
-            now = self._now(session)
+        with self._database.write_rows() as session:
+            now = base.now(session)
             row = session.execute(sa.select(
                 models.Lease.owner, models.Lease.token,
                 models.Lease.expires_at).where(
@@ -66,31 +66,31 @@ class Leases(base.Base):
     @base.retried
     def resign(self, name: str, owner: str) -> None:
         """Release a lease at once."""
-        with self._write() as session:
+        with self._database.write() as session:
             session.execute(sa.update(models.Lease).where(
                 models.Lease.name == name,
                 models.Lease.owner == owner).values(expires_at=0.0))
 
-    def lease(self, name: str) -> tuple[str, float] | None:
+    def get(self, name: str) -> tuple[str, float] | None:
         """Return (owner, remaining seconds), or None without an owner."""
-        with self._read() as session:
+        with self._database.read() as session:
             row = session.get(models.Lease, name)
             if row is None:
                 return None
-            remaining_s = ages.age(self._now(session), row.expires_at)
+            remaining_s = ages.age(base.now(session), row.expires_at)
             return (str(row.owner), remaining_s) if remaining_s else None
 
-    @classmethod
-    def _check_lease(cls, session: Any, name: str, token: int) -> None:
-        """Check a lease in a transaction of its owner.
 
-        :raises LeaseLost: another owner has it, or it has ended.
-        """
-        result = session.execute(sa.update(models.Lease).where(
-            models.Lease.name == name, models.Lease.token == token,
-            models.Lease.expires_at > cls._now(session)).values(
-                # Changed, as an equal row would not be written.
-                expires_at=models.Lease.expires_at + 1e-3))
-        if not result.rowcount:
-            raise LeaseLost('Another controller leads: lease '
-                            f'{name} with token {token} is lost')
+def check(session: Any, name: str, token: int) -> None:
+    """Check a lease in a transaction of its owner.
+
+    :raises LeaseLost: another owner has it, or it has ended.
+    """
+    result = session.execute(sa.update(models.Lease).where(
+        models.Lease.name == name, models.Lease.token == token,
+        models.Lease.expires_at > base.now(session)).values(
+            # Changed, as an equal row would not be written.
+            expires_at=models.Lease.expires_at + 1e-3))
+    if not result.rowcount:
+        raise LeaseLost('Another controller leads: lease '
+                        f'{name} with token {token} is lost')

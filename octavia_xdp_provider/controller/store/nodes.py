@@ -1,22 +1,95 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LB nodes and the sums of their counters."""
+"""LB nodes: their registration, heartbeats and conditions."""
 
+from collections.abc import Iterable
 import functools
+import ipaddress
+import json
 from typing import Any
 
 import sqlalchemy as sa
 
+from octavia_xdp_provider.contracts import errors
+from octavia_xdp_provider.contracts import fields
+from octavia_xdp_provider.contracts import zone as zones
 from octavia_xdp_provider.controller.store import base
+from octavia_xdp_provider.controller.store import leases
+from octavia_xdp_provider.controller.store import marks
 from octavia_xdp_provider.controller.store import models
 from octavia_xdp_provider.controller.store import rows
 
 
-class Nodes(base.Base):
+class Nodes(base.Queries):
     """Queries about LB nodes."""
 
-    def nodes(self) -> list[rows.Node]:
-        with self._read() as session:
+    def all(self) -> list[rows.Node]:
+        with self._database.read() as session:
             return [rows.node(row) for row in session.query(models.Node)]
+
+    def hosts(self) -> list[str]:
+        with self._database.read_rows() as rows:
+            return list(rows.execute(sa.select(models.Node.host)).scalars())
+
+    @base.retried
+    def register(self, host: str, nat_pools: Iterable[str] = (),
+                 zone: str | None = None) -> bool:
+        """Register a node, and return whether it is new.
+
+        :param nat_pools: pools of a new node.
+        :param zone: availability zone of a new node.
+        :raises Refused: see set_nat_pools and set_zone.
+        """
+        with self._database.write() as session:
+            if session.get(models.Node, host) is not None:
+                return False
+            session.add(models.Node(host=host, last_seen=0, in_service=True,
+                                    state='{}', nat_pools=_checked(
+                                        session, host, nat_pools),
+                                    zone=_checked_zone(zone)))
+            return True
+
+    @base.retried
+    def set_zone(self, host: str, zone: str | None) -> bool:
+        """Set the availability zone that a node is in; None: no zone.
+
+        :returns: False if the node is unknown.
+        :raises Refused: the name of the zone is malformed.
+        """
+        with self._database.write() as session:
+            row = session.get(models.Node, host)
+            if row is None:
+                return False
+            row.zone = _checked_zone(zone)
+            return True
+
+    @base.retried
+    def set_nat_pools(self, host: str, pools: Iterable[str]) -> bool:
+        """Replace the addresses that a node may use for NAT.
+
+        :param pools: networks in CIDR notation.
+        :returns: False if the node is unknown.
+        :raises Refused: a network is malformed, or overlaps another node's.
+        """
+        with self._database.write() as session:
+            row = session.get(models.Node, host)
+            if row is None:
+                return False
+            row.nat_pools = _checked(session, host, pools)
+            return True
+
+    @base.retried
+    def remove(self, host: str) -> bool:
+        """Remove a node, and return whether it was known."""
+        with self._database.write() as session:
+            marks.mark_selected(session, sa.select(
+                models.Placement.load_balancer_id).where(
+                    models.Placement.host == host))
+            session.query(models.Placement).filter_by(host=host).delete()
+            row = session.get(models.Node, host)
+            if row is None:
+                return False
+            session.delete(row)
+            return True
 
     @base.retried
     def set_in_service(self, host: str, in_service: bool,
@@ -26,7 +99,7 @@ class Nodes(base.Base):
         :param draining: whether a node out of service announces routes of last
             resort at once, and not only when a VIP leaves it.
         """
-        with self._write() as session:
+        with self._database.write() as session:
             row = session.get(models.Node, host)
             if row is None:
                 return False
@@ -40,7 +113,7 @@ class Nodes(base.Base):
 
         :returns: the nodes; none if the zone is unknown.
         """
-        with self._write() as session:
+        with self._database.write() as session:
             nodes = session.query(models.Node).filter_by(zone=zone).order_by(
                 models.Node.host).all()
             for row in nodes:
@@ -49,7 +122,7 @@ class Nodes(base.Base):
 
     def zones(self) -> dict[str, str]:
         """Return host → the zone that it is registered in, '' for none."""
-        with self._reading_rows() as session:
+        with self._database.read_rows() as session:
             return dict(session.execute(sa.select(
                 models.Node.host,
                 sa.func.coalesce(models.Node.zone, ''))).tuples().all())
@@ -58,39 +131,56 @@ class Nodes(base.Base):
     def heartbeat(self, *hosts: str) -> int:
         """Store heartbeats, and return how many of the nodes have reported
         before. Others are not counted, as their capacity is not known."""
-        with self._writing() as rows:
-            return int(rows.execute(*self._timed(rows, _hearing, {
+        with self._database.write_rows() as rows:
+            return int(rows.execute(*base.timed(rows, _hearing, {
                 'hosts': list(hosts)})).rowcount)
 
-    def statistics(self, node_timeout: float) -> dict[str, rows.Statistics]:
-        """Return listener id → Statistics, summed over all nodes ever.
+    def conditions(self) -> dict[str, str | None]:
+        """Return host → condition, None if the leader has not judged yet."""
+        with self._database.read_rows() as session:
+            return dict(session.execute(sa.select(
+                models.Node.host, models.Node.condition)).tuples().all())
 
-        Sums of active flows only include nodes that have the load balancer and
-        are not silent.
+    def states(self, hosts: Iterable[str]) -> dict[str, dict[str, Any]]:
+        """Return host → the node's latest report."""
+        with self._database.read_rows() as session:
+            return {host: json.loads(state) for host, state in session.execute(
+                sa.select(models.Node.host, models.Node.state).where(
+                    models.Node.host.in_(list(hosts))))}
 
-        :param node_timeout: seconds for which a node may be silent.
+    def heard(self) -> tuple[float, dict[str, tuple[float, bool, bool,
+                                                    str | None]]]:
+        """Return the time, and host → (last seen, in service, draining,
+        condition), in the database's time."""
+        with self._database.read_rows() as session:
+            return base.now(session), {
+                host: tuple(values) for host, *values in session.execute(
+                    sa.select(models.Node.host, models.Node.last_seen,
+                              models.Node.in_service, models.Node.draining,
+                              models.Node.condition))}
+
+    @base.retried
+    def set_conditions(self, changed: dict[str, str], lease: str, token: int
+                       ) -> None:
+        """Store conditions, and mark all load balancers on these nodes.
+
+        :param changed: host → new condition.
+        :raises LeaseLost: another controller leads.
         """
-        counter, node, placement = (
-            models.ListenerCounter, models.Node, models.Placement)
-        with self._read() as session:
-            since = self._clock(session) - node_timeout
-            rows_of = session.query(
-                counter.listener_id,
-                base.Total(counter.total_bytes),
-                base.Total(counter.total_flows),
-                base.Total(counter.total_drops),
-                base.Total(sa.case((sa.and_(
-                    node.host.is_not(None), placement.host.is_not(None)),
-                    counter.active), else_=0)),
-                base.Total(counter.total_bytes_out),
-            ).outerjoin(node, sa.and_(
-                node.host == counter.host, node.last_seen >= since)
-            ).outerjoin(placement, sa.and_(
-                placement.host == counter.host,
-                placement.load_balancer_id == counter.load_balancer_id)
-            ).group_by(counter.listener_id)
-            return {key: rows.Statistics(*map(int, sums))
-                    for key, *sums in rows_of}
+        with self._database.write() as session:
+            leases.check(session, lease, token)
+            for host, condition in sorted(changed.items()):
+                of_host = sa.update(models.Node).where(
+                    models.Node.host == host)
+                died_or_back = of_host.values(
+                    died_or_back_at=base.now(session))
+                session.execute(died_or_back if condition == 'dead' else
+                                died_or_back.where(
+                                    models.Node.condition == 'dead'))
+                session.execute(of_host.values(condition=condition))
+            marks.mark_selected(session, sa.select(
+                models.Placement.load_balancer_id).where(
+                    models.Placement.host.in_(sorted(changed))))
 
 
 @functools.cache
@@ -99,3 +189,32 @@ def _hearing(dialect: str) -> Any:
     return sa.update(table).where(
         table.c.host.in_(sa.bindparam('hosts', expanding=True)),
         table.c.last_seen > 0).values(last_seen=base.clock(dialect))
+
+
+def _checked_zone(zone: str | None) -> str | None:
+    problem = None if zone is None else zones.name_problem(zone)
+    if problem:
+        raise errors.Refused('zone', *problem)
+    return zone
+
+
+def _checked(session: Any, host: str, pools: Iterable[str]) -> str | None:
+    """Check that pools are not shared, and return them for the database."""
+    pools = list(pools)
+    for text in pools:
+        problem = fields.network_problem(text)
+        if problem:
+            raise errors.Refused('nat_pools', *problem)
+    taken = [(other.host, pool) for other in session.query(
+        models.Node.host, models.Node.nat_pools).filter(
+            models.Node.host != host) for pool in rows.nat_pools(other)]
+    for text in pools:
+        network: Any = ipaddress.ip_network(text)
+        for other, pool in taken:
+            other_network: Any = ipaddress.ip_network(pool)
+            if (network.version == other_network.version
+                    and network.overlaps(other_network)):
+                raise errors.Refused(
+                    'nat_pools', f'{text} overlaps {pool} of {other}',
+                    'give each address to one node')
+    return json.dumps(pools) if pools else None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The placements of load balancers on nodes."""
+"""The placements of load balancers on nodes, and the budget of removals."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -7,17 +7,17 @@ from typing import Any
 import sqlalchemy as sa
 
 from octavia_xdp_provider.controller.store import base
+from octavia_xdp_provider.controller.store import marks
 from octavia_xdp_provider.controller.store import models
 from octavia_xdp_provider.controller.store import rows
 
 
-class Placements(base.Base):
+class Placements(base.Queries):
     """Queries about placements."""
 
-    def placements(self, ids: Iterable[str] | None = None
-                   ) -> list[rows.Placement]:
+    def select(self, ids: Iterable[str] | None = None) -> list[rows.Placement]:
         """Return all placements, or those of some load balancers."""
-        with self._read() as session:
+        with self._database.read() as session:
             query = session.query(models.Placement)
             if ids is not None:
                 query = query.filter(
@@ -30,7 +30,7 @@ class Placements(base.Base):
         :param is_dead: leave out those that it has yet to remove.
         """
         placement = models.Placement
-        with self._read() as session:
+        with self._database.read() as session:
             query = session.query(placement.load_balancer_id).filter_by(
                 host=host).order_by(placement.load_balancer_id)
             if is_dead:
@@ -41,7 +41,7 @@ class Placements(base.Base):
         """Return (load balancer, node, newest generation) of all working
         placements of the load balancers on a host, including its own."""
         placement, balancer = models.Placement, models.LoadBalancer
-        with self._read() as session:
+        with self._database.read() as session:
             return [(key, where, generation) for key, where, generation
                     in session.query(
                         placement.load_balancer_id, placement.host,
@@ -57,7 +57,7 @@ class Placements(base.Base):
     def drains(self, hosts: Iterable[str]) -> bool:
         """Return whether a load balancer drains on one of these nodes, or has
         drained and has yet to leave."""
-        with self._reading_rows() as session:
+        with self._database.read_rows() as session:
             return session.execute(_DRAINING, {
                 'hosts': list(hosts)}).first() is not None
 
@@ -65,7 +65,7 @@ class Placements(base.Base):
         """Return host → number of a load balancer's live flows in the host's
         latest report."""
         counter = models.ListenerCounter
-        with self._read() as session:
+        with self._database.read() as session:
             return {host: int(flows) for host, flows in session.query(
                 counter.host, base.Total(counter.active)).filter(
                     counter.load_balancer_id == load_balancer_id).group_by(
@@ -73,7 +73,7 @@ class Placements(base.Base):
 
     def load(self) -> dict[str, int]:
         """Return host → number of load balancers that are not leaving it."""
-        with self._reading_rows() as session:
+        with self._database.read_rows() as session:
             counted = session.execute(sa.select(
                 models.Placement.host, sa.func.count()).where(
                     models.Placement.removed_generation.is_(None)).group_by(
@@ -82,13 +82,11 @@ class Placements(base.Base):
 
     @base.retried
     def place(self, load_balancer_id: str, add: Iterable[str] = (),
-              remove: Iterable[str] = (), *,
-              drain: Iterable[str] = (), withdraw: Iterable[str] = (),
-              restore: Iterable[str] = (),
+              remove: Iterable[str] = (), *, drain: Iterable[str] = (),
+              withdraw: Iterable[str] = (), restore: Iterable[str] = (),
               replace: Iterable[str] = (),
-              decided_on: frozenset[str] | None = None,
-              failed: int = 0, budget: tuple[int, float] | None = None
-              ) -> bool:
+              decided_on: frozenset[str] | None = None, failed: int = 0,
+              budget: tuple[int, float] | None = None) -> bool:
         """Add a load balancer to nodes and remove it from others.
 
         :param drain: hosts that are to announce it as a last resort.
@@ -103,24 +101,24 @@ class Placements(base.Base):
         :param budget: (number, seconds) that are allowed; if there would be
             more, nothing is done and False returned.
         """
-        with self._write() as session:
+        with self._database.write() as session:
             # The lock on the sequence is held from here to the commit.
-            generation = self._next_generation(session)
-            if decided_on is not None and not self._is_on(
+            generation = base.next_generation(session)
+            if decided_on is not None and not _is_on(
                     session, load_balancer_id, decided_on):
                 return False
-            if failed and not self._count_removals(session, failed, budget):
+            if failed and not _count_removals(session, failed, budget):
                 return False
-            self._add(session, load_balancer_id, add, generation)
+            _add(session, load_balancer_id, add, generation)
             for hosts, values in (
                     (remove, {'removed_generation': generation}),
-                    (drain, {'draining_since': self._now(session),
+                    (drain, {'draining_since': base.now(session),
                              'withdrawn_since': None,
                              'drain_generation': generation}),
-                    (withdraw, {'withdrawn_since': self._now(session),
+                    (withdraw, {'withdrawn_since': base.now(session),
                                 'draining_since': sa.func.coalesce(
                                     models.Placement.draining_since,
-                                    self._now(session)),
+                                    base.now(session)),
                                 'drain_generation': generation}),
                     (restore, {'draining_since': None,
                                'withdrawn_since': None,
@@ -128,86 +126,36 @@ class Placements(base.Base):
                     (replace, {'replace': True})):
                 if hosts:
                     session.query(models.Placement).filter(
-                        models.Placement.load_balancer_id
-                        == load_balancer_id,
+                        models.Placement.load_balancer_id == load_balancer_id,
                         models.Placement.host.in_(sorted(hosts))).update(
                             values)
             return True
 
-    def _count_removals(self, session: Any, number: int,
-                        budget: tuple[int, float] | None) -> bool:
-        """Count removals; return False if the budget does not allow them."""
-        if budget:
-            if number > budget[0] - self._removals(session, budget[1]):
-                return False
-            self._forget_removals(session, budget[1])
-        session.add(models.Removal(at=self._now(session), number=number))
-        return True
-
-    def _forget_removals(self, session: Any, span_s: float) -> None:
-        """Delete removals outside the span, or in the future, which precede a
-        clock that was set back."""
-        at, now = models.Removal.at, self._now(session)
-        session.query(models.Removal).filter(
-            (at <= now - span_s) | (at > now)).delete()
-
-    def _add(self, session: Any, load_balancer_id: str, hosts: Iterable[str],
-             generation: int) -> None:
-        hosts = list(hosts)
-        for host in hosts:
-            session.merge(models.Placement(
-                load_balancer_id=load_balancer_id, host=host,
-                synced_generation=0, error=None, replace=None,
-                removed_generation=None, members=None, announced=None,
-                placed_generation=generation, draining_since=None,
-                withdrawn_since=None, drain_generation=0))
-        if hosts:
-            # Give the nodes time to apply it.
-            session.query(models.LoadBalancer).filter_by(
-                id=load_balancer_id).update(
-                    {'changed_at': self._now(session)})
-
-    @staticmethod
-    def _is_on(session: Any, load_balancer_id: str,
-               hosts: frozenset[str]) -> bool:
-        row = session.get(models.LoadBalancer, load_balancer_id)
-        placed = session.query(models.Placement.host).filter_by(
-            load_balancer_id=load_balancer_id, removed_generation=None)
-        return (row is not None and not row.deleted
-                and {host for host, in placed} == hosts)
-
     @base.retried
-    def keep_placements(self, load_balancer_id: str) -> None:
+    def keep(self, load_balancer_id: str) -> None:
         """End a failover: nodes that were not replaced yet keep it.
 
         Nodes that it is leaving already do not.
         """
-        with self._write() as session:
+        with self._database.write() as session:
             session.query(models.Placement).filter_by(
                 load_balancer_id=load_balancer_id, replace=True,
                 draining_since=None).update({'replace': None})
-            self._mark_work(session, [load_balancer_id])
+            marks.mark(session, [load_balancer_id])
 
     def removals_since(self, span_s: float) -> int:
         """Return the number of removals from failed nodes within a span, minus
         those that the operator has allowed beyond the budget."""
-        with self._read() as session:
-            return self._removals(session, span_s)
-
-    def _removals(self, session: Any, span_s: float) -> int:
-        now = self._now(session)
-        return int(session.scalar(sa.select(
-            sa.func.sum(models.Removal.number)).where(
-                models.Removal.at > now - span_s,
-                models.Removal.at <= now)) or 0)
+        with self._database.read() as session:
+            return _removals(session, span_s)
 
     @base.retried
     def allow_removals(self, number: int, span_s: float) -> None:
         """Allow a number of removals beyond the budget."""
-        with self._write() as session:
-            self._forget_removals(session, span_s)
-            session.add(models.Removal(at=self._now(session), number=-number))
-            self._mark_selected(session, _on_failed_nodes(
+        with self._database.write() as session:
+            _forget_removals(session, span_s)
+            session.add(models.Removal(at=base.now(session), number=-number))
+            marks.mark_selected(session, _on_failed_nodes(
                 models.Placement.load_balancer_id))
 
     def on_failed_nodes(self, zone: str | None = None) -> int:
@@ -216,10 +164,60 @@ class Placements(base.Base):
         :param zone: count only those on nodes of this zone.
         """
         counted = _on_failed_nodes(sa.func.count())
-        with self._read() as session:
+        with self._database.read() as session:
             return int(session.scalar(
                 counted if zone is None
                 else counted.where(models.Node.zone == zone)))
+
+
+def _count_removals(session: Any, number: int,
+                    budget: tuple[int, float] | None) -> bool:
+    """Count removals; return False if the budget does not allow them."""
+    if budget:
+        if number > budget[0] - _removals(session, budget[1]):
+            return False
+        _forget_removals(session, budget[1])
+    session.add(models.Removal(at=base.now(session), number=number))
+    return True
+
+
+def _forget_removals(session: Any, span_s: float) -> None:
+    """Delete removals outside the span, or in the future, which precede a
+    clock that was set back."""
+    at, now = models.Removal.at, base.now(session)
+    session.query(models.Removal).filter(
+        (at <= now - span_s) | (at > now)).delete()
+
+
+def _add(session: Any, load_balancer_id: str, hosts: Iterable[str],
+         generation: int) -> None:
+    hosts = list(hosts)
+    for host in hosts:
+        session.merge(models.Placement(
+            load_balancer_id=load_balancer_id, host=host,
+            synced_generation=0, error=None, replace=None,
+            removed_generation=None, members=None, announced=None,
+            placed_generation=generation, draining_since=None,
+            withdrawn_since=None, drain_generation=0))
+    if hosts:
+        # Give the nodes time to apply it.
+        session.query(models.LoadBalancer).filter_by(
+            id=load_balancer_id).update({'changed_at': base.now(session)})
+
+
+def _is_on(session: Any, load_balancer_id: str, hosts: frozenset[str]) -> bool:
+    row = session.get(models.LoadBalancer, load_balancer_id)
+    placed = session.query(models.Placement.host).filter_by(
+        load_balancer_id=load_balancer_id, removed_generation=None)
+    return (row is not None and not row.deleted
+            and {host for host, in placed} == hosts)
+
+
+def _removals(session: Any, span_s: float) -> int:
+    now = base.now(session)
+    return int(session.scalar(sa.select(
+        sa.func.sum(models.Removal.number)).where(
+            models.Removal.at > now - span_s, models.Removal.at <= now)) or 0)
 
 
 def _on_failed_nodes(column: Any) -> Any:

@@ -25,6 +25,7 @@ from octavia_xdp_provider.contracts import messages
 from octavia_xdp_provider.controller import status
 from octavia_xdp_provider.controller.store import base
 from octavia_xdp_provider.controller.store import histories
+from octavia_xdp_provider.controller.store import marks
 from octavia_xdp_provider.controller.store import models
 
 
@@ -53,7 +54,7 @@ _NOTHING: dict[str, Any] = {'synced_generation': 0, 'error': None,
                             'members': None, 'announced': None}
 
 
-class Reports(histories.Histories):
+class Reports(base.Queries):
     """Stores reports."""
 
     @base.retried
@@ -65,7 +66,7 @@ class Reports(histories.Histories):
             work queue; meanwhile they are left to the caller.
         :raises Refused: the node is not registered.
         """
-        with self._writing() as rows:
+        with self._database.write_rows() as rows:
             row = rows.execute(_NODE, {'host': host}).first()
             if row is None:
                 raise _unregistered(host)
@@ -78,136 +79,131 @@ class Reports(histories.Histories):
             state = row.state if report['state'] is None else json.dumps(
                 report['state'], sort_keys=True)
             # Another controller may have accepted one meanwhile.
-            if not rows.execute(*self._timed(rows, _taking, {
+            if not rows.execute(*base.timed(rows, _taking, {
                     'key': host, 'epoch': epoch, 'seq': seq, 'new': state,
                     'last_epoch': last[0], 'last_seq': last[1],
                     'all_reported': report['complete']})).rowcount:
                 return Taken(_answer(False, last), set())
-            touched = self._take_held(rows, host, epoch, report)
+            touched = _take_held(rows, host, epoch, report)
             if report['complete']:
                 # Later reports of the epoch list removed load balancers.
                 if begins or not row.complete:
-                    touched |= self._forget_placements(rows, host, epoch)
+                    touched |= _forget_placements(rows, host, epoch)
                 if row.leaving:
-                    touched |= self._confirm_gone(rows, host,
-                                                  report['as_of'])
+                    touched |= _confirm_gone(rows, host, report['as_of'])
             if report['counters']:
                 with orm.Session(rows) as session:
-                    self._count(session, host, report['counters'])
+                    _count(session, host, report['counters'])
                     session.commit()  # flushes; the transaction goes on
-            self._mark_work(rows, touched, delay_s)
-            all_marked = report['state'] is not None and (
-                self._mark_if_it_counts(rows, host, row.state,
-                                        cast(dict[str, Any],
-                                             report['state'])))
+            marks.mark(rows, touched, delay_s)
+            all_marked = report['state'] is not None and _mark_if_it_counts(
+                rows, host, row.state, cast(dict[str, Any], report['state']))
         return Taken(_answer(True, (epoch, seq)), touched, not row.last_seen,
                      all_marked)
 
-    @classmethod
-    def _mark_if_it_counts(cls, session: Any, host: str, before: str,
-                           state: dict[str, Any]) -> bool:
-        """Mark all load balancers on a node if its state affects statuses.
 
-        :param before: the stored state, JSON.
-        """
-        counts = (_counting(state) != _counting(json.loads(before)))
-        if counts:
-            cls._mark_selected(session, sa.select(
-                models.Placement.load_balancer_id).where(
-                    models.Placement.host == host,
-                    models.Placement.removed_generation.is_(None)))
-        return counts
+def _mark_if_it_counts(session: Any, host: str, before: str,
+                       state: dict[str, Any]) -> bool:
+    """Mark all load balancers on a node if its state affects statuses.
 
-    @classmethod
-    def _take_held(cls, rows: Any, host: str, epoch: int,
-                   report: messages.Report) -> set[str]:
-        touched = set()
-        held, history = report['held'], cls._to_store(rows, report)
-        for ids in base.chunks((*held, *report['gone'])):
-            changed = []
-            for row in rows.execute(_REPORTED, {'host': host, 'ids': ids}):
-                entry = held.get(row.load_balancer_id)
-                values = _NOTHING if entry is None else {
-                    'synced_generation': entry['generation'],
-                    'error': entry['error'],
-                    'members': json.dumps(entry['members'], sort_keys=True),
-                    'announced': entry['announced']}
-                if _differs(row, values):
-                    touched.add(row.load_balancer_id)
-                elif row.report_epoch == epoch and not (
-                        row.has_history or row.load_balancer_id in history):
+    :param before: the stored state, JSON.
+    """
+    counts = (_counting(state) != _counting(json.loads(before)))
+    if counts:
+        marks.mark_selected(session, sa.select(
+            models.Placement.load_balancer_id).where(
+                models.Placement.host == host,
+                models.Placement.removed_generation.is_(None)))
+    return counts
+
+
+def _take_held(rows: Any, host: str, epoch: int,
+               report: messages.Report) -> set[str]:
+    touched = set()
+    held, history = report['held'], histories.to_store(rows, report)
+    for ids in base.chunks((*held, *report['gone'])):
+        changed = []
+        for row in rows.execute(_REPORTED, {'host': host, 'ids': ids}):
+            entry = held.get(row.load_balancer_id)
+            values = _NOTHING if entry is None else {
+                'synced_generation': entry['generation'],
+                'error': entry['error'],
+                'members': json.dumps(entry['members'], sort_keys=True),
+                'announced': entry['announced']}
+            if _differs(row, values):
+                touched.add(row.load_balancer_id)
+            elif row.report_epoch == epoch and not (
+                    row.has_history or row.load_balancer_id in history):
+                continue
+            changed.append({'balancer': row.load_balancer_id,
+                            'node': host, 'in_epoch': epoch,
+                            'new_history': history.get(
+                                row.load_balancer_id), **{
+                                f'new_{name}': value
+                                for name, value in values.items()}})
+        if changed:
+            rows.execute(_REPORTING, changed)
+    return touched
+
+
+def _forget_placements(rows: Any, host: str, epoch: int) -> set[str]:
+    """Reset placements that a complete epoch has not reported."""
+    unreported = (_PLACEMENTS.c.host == host,
+                  _PLACEMENTS.c.report_epoch != epoch,
+                  _PLACEMENTS.c.synced_generation != 0)
+    ids = set(rows.execute(sa.select(
+        _PLACEMENTS.c.load_balancer_id).where(*unreported)).scalars())
+    if ids:
+        rows.execute(sa.update(_PLACEMENTS).where(*unreported).values(
+            history=None, **_NOTHING))
+    return ids
+
+
+def _confirm_gone(rows: Any, host: str, as_of: int) -> set[str]:
+    """Delete placements that the node was to remove and has removed."""
+    gone = set(rows.execute(_LEFT, {'host': host, 'as_of': as_of}).scalars())
+    _confirm_removed(rows, host, gone, as_of)
+    return gone
+
+
+def _confirm_removed(session: Any, host: str, ids: Iterable[str],
+                     as_of: int) -> None:
+    """Delete placements, except those that another controller has just
+    restored, so that they are no longer leaving."""
+    for some in base.chunks(ids):
+        session.execute(sa.delete(_PLACEMENTS).where(
+            _PLACEMENTS.c.host == host,
+            _PLACEMENTS.c.load_balancer_id.in_(some),
+            _PLACEMENTS.c.removed_generation <= as_of))
+
+
+def _count(session: Any, host: str,
+           counters: dict[str, dict[str, messages.Counters]]) -> None:
+    if not counters:
+        return
+    stored = {row.listener_id: row for row in session.query(
+        models.ListenerCounter).filter(
+            models.ListenerCounter.host == host,
+            models.ListenerCounter.load_balancer_id.in_(list(counters)))}
+    for load_balancer_id, listeners in counters.items():
+        new = listeners.keys() - stored.keys()
+        own = _listeners(session, host, load_balancer_id) if new else ()
+        for key, now in listeners.items():
+            row = stored.get(key)
+            if row is None:
+                # A node cannot count for listeners that it does not have.
+                if key not in own:
                     continue
-                changed.append({'balancer': row.load_balancer_id,
-                                'node': host, 'in_epoch': epoch,
-                                'new_history': history.get(
-                                    row.load_balancer_id), **{
-                                    f'new_{name}': value
-                                    for name, value in values.items()}})
-            if changed:
-                rows.execute(_REPORTING, changed)
-        return touched
-
-    @staticmethod
-    def _forget_placements(rows: Any, host: str, epoch: int) -> set[str]:
-        """Reset placements that a complete epoch has not reported."""
-        unreported = (_PLACEMENTS.c.host == host,
-                      _PLACEMENTS.c.report_epoch != epoch,
-                      _PLACEMENTS.c.synced_generation != 0)
-        ids = set(rows.execute(sa.select(
-            _PLACEMENTS.c.load_balancer_id).where(*unreported)).scalars())
-        if ids:
-            rows.execute(sa.update(_PLACEMENTS).where(*unreported).values(
-                history=None, **_NOTHING))
-        return ids
-
-    @staticmethod
-    def _confirm_gone(rows: Any, host: str, as_of: int) -> set[str]:
-        """Delete placements that the node was to remove and has removed."""
-        gone = set(rows.execute(_LEFT, {
-            'host': host, 'as_of': as_of}).scalars())
-        Reports._confirm_removed(rows, host, gone, as_of)
-        return gone
-
-    @staticmethod
-    def _confirm_removed(session: Any, host: str, ids: Iterable[str],
-                         as_of: int) -> None:
-        """Delete placements, except those that another controller has just
-        restored, so that they are no longer leaving."""
-        for some in base.chunks(ids):
-            session.execute(sa.delete(_PLACEMENTS).where(
-                _PLACEMENTS.c.host == host,
-                _PLACEMENTS.c.load_balancer_id.in_(some),
-                _PLACEMENTS.c.removed_generation <= as_of))
-
-    @staticmethod
-    def _count(session: Any, host: str,
-               counters: dict[str, dict[str, messages.Counters]]) -> None:
-        if not counters:
-            return
-        stored = {row.listener_id: row for row in session.query(
-            models.ListenerCounter).filter(
-                models.ListenerCounter.host == host,
-                models.ListenerCounter.load_balancer_id.in_(
-                    list(counters)))}
-        for load_balancer_id, listeners in counters.items():
-            new = listeners.keys() - stored.keys()
-            own = _listeners(session, host, load_balancer_id) if new else ()
-            for key, now in listeners.items():
-                row = stored.get(key)
-                if row is None:
-                    # A node cannot count for listeners that it does not have.
-                    if key not in own:
-                        continue
-                    row = models.ListenerCounter(
-                        listener_id=key, host=host, last_bytes=0,
-                        last_flows=0, last_drops=0, last_bytes_out=0,
-                        total_bytes=0, total_flows=0, total_drops=0,
-                        total_bytes_out=0, active=0,
-                        load_balancer_id=load_balancer_id)
-                    session.add(row)
-                elif row.load_balancer_id != load_balancer_id:
-                    continue
-                _add(row, cast(dict[str, int], now))
+                row = models.ListenerCounter(
+                    listener_id=key, host=host, last_bytes=0,
+                    last_flows=0, last_drops=0, last_bytes_out=0,
+                    total_bytes=0, total_flows=0, total_drops=0,
+                    total_bytes_out=0, active=0,
+                    load_balancer_id=load_balancer_id)
+                session.add(row)
+            elif row.load_balancer_id != load_balancer_id:
+                continue
+            _add(row, cast(dict[str, int], now))
 
 
 def _counting(state: dict[str, Any]) -> tuple[bool, bool]:
@@ -217,9 +213,8 @@ def _counting(state: dict[str, Any]) -> tuple[bool, bool]:
 
 def _unregistered(host: str) -> errors.Refused:
     # It may have been deleted a moment ago, and must not reappear by itself.
-    return errors.Refused(
-        'host', f'{host} is not registered',
-        'say "octavia-xdp-manage node create" for it')
+    return errors.Refused('host', f'{host} is not registered',
+                          'say "octavia-xdp-manage node create" for it')
 
 
 def _answer(taken: bool, last: tuple[int, int]) -> messages.ReportAnswer:

@@ -26,7 +26,9 @@ from octavia_xdp_provider.contracts import errors
 from octavia_xdp_provider.contracts import spec
 from octavia_xdp_provider.controller.store import addresses
 from octavia_xdp_provider.controller.store import base
+from octavia_xdp_provider.controller.store import capacity
 from octavia_xdp_provider.controller.store import limits as limits_
+from octavia_xdp_provider.controller.store import marks
 from octavia_xdp_provider.controller.store import models
 from octavia_xdp_provider.controller.store import prepared as prepared_
 from octavia_xdp_provider.controller.store import rows
@@ -66,25 +68,19 @@ class Stored(NamedTuple):
     now: float
 
 
-class Requests(addresses.Addresses):
+class Requests(base.Queries):
     """Queries about pending changes."""
 
-    def __init__(self, manager: Any) -> None:
-        super().__init__(manager)
+    def __init__(self, database: base.Database) -> None:
+        super().__init__(database)
         # Ids of load balancers and pools with large documents.
         self._large: set[str | None] = set()
 
-    def now(self) -> float:
-        """Return the database's time, in seconds since the epoch."""
-        with self._read() as session:
-            return self._now(session)
-
     @base.retried
-    def request(self, change: changes.Change, request: str,
-                deadline: float | None = None, reports_end: bool = False,
-                limits: limits_.Limits = limits_.NONE,
-                policy: address_policy.AddressPolicy | None = None
-                ) -> Stored:
+    def add(self, change: changes.Change, request: str,
+            deadline: float | None = None, reports_end: bool = False,
+            limits: limits_.Limits = limits_.NONE,
+            policy: address_policy.AddressPolicy | None = None) -> Stored:
         """Store a pending change.
 
         A repeated request changes nothing and has the same answer.
@@ -101,10 +97,10 @@ class Requests(addresses.Addresses):
         """
         making = prepared_.Making(change, policy)
         prepared = self._prepare(making)
-        with self._write() as session:
+        with self._database.write() as session:
             # From here on other transactions wait, or fail when they commit.
-            self._draw(session)
-            row = base.connection(session).execute(*self._timed(
+            base.draw(session)
+            row = base.connection(session).execute(*base.timed(
                 session, _remembered, {
                     'request': request, 'pool': change.get('pool_id'),
                     'key': change.get('load_balancer_id')})).one()
@@ -128,13 +124,11 @@ class Requests(addresses.Addresses):
             base.connection(session).execute(_ANSWERED.insert(), {
                 'request_id': request, 'load_balancer_id': key, 'at': now})
             if random.random() < FORGET_SHARE:
-                self._forget_requests(session, now)
-            self._mark_work(session, [key],
-                            UNREPORTED_S if reports_end else 0.0)
+                _forget_requests(session, now)
+            marks.mark(session, [key], UNREPORTED_S if reports_end else 0.0)
             return Stored(key, now)
 
-    def _prepare(self, making: prepared_.Making
-                 ) -> prepared_.Prepared | None:
+    def _prepare(self, making: prepared_.Making) -> prepared_.Prepared | None:
         """Apply a change to the document without holding a lock.
 
         :returns: None if it is fast enough to be done under the lock.
@@ -147,7 +141,7 @@ class Requests(addresses.Addresses):
                 return None
         if _name(change) not in self._large:
             return None
-        with self._reading_rows() as opened:
+        with self._database.read_rows() as opened:
             text = opened.execute(_TEXT, {
                 'pool': change.get('pool_id'),
                 'key': change.get('load_balancer_id')}).scalar()
@@ -161,11 +155,11 @@ class Requests(addresses.Addresses):
         change = making.change
         if change['object'] == 'loadbalancer':
             if change['action'] == 'create':
-                self._store_creation(session, key, pending, limits,
-                                     prepared or making.creation())
+                _store_creation(session, key, pending, limits,
+                                prepared or making.creation())
                 return
             if change['action'] == 'delete':
-                self._store_deletion(session, key, pending)
+                _store_deletion(session, key, pending)
                 return
         opened = base.connection(session)
         if row.id is None:
@@ -176,7 +170,7 @@ class Requests(addresses.Addresses):
                 'LB nodes have removed it; nothing else can be done with it.')
         if prepared is None or prepared.of != row.document:
             prepared = making.of(row.document)
-        before, after, text = self._checked(session, prepared)
+        before, after, text = _checked(session, prepared)
         limits_.check(session, limits, before, after, row.bytes or 0,
                       len(text))
         if len(text) > _LARGE_BYTES:
@@ -187,63 +181,13 @@ class Requests(addresses.Addresses):
             opened.execute(_EXPECTED, {'key': key, 'new_document': text})
             before = after
         # With an earlier pending change, its needs are still reserved.
-        is_held = (row.pending is None and self._holds_the_same(before, after)
+        is_held = (row.pending is None
+                   and addresses.holds_the_same(before, after)
                    and limits_.in_steps(len(text)) == row.bytes)
         opened.execute(_PENDING, {
             'key': key, 'new_pending': _pending_text(pending, text)})
         if not is_held:
-            self._reserve(session, key, [before or after, after])
-
-    def _store_creation(self, session: Any, key: str,
-                        pending: dict[str, Any], limits: limits_.Limits,
-                        prepared: prepared_.Prepared) -> None:
-        row = session.get(models.LoadBalancer, key)
-        if row is not None and (row.deleted or row.generation > 0):
-            raise errors.Conflict(
-                f'load balancer {key} exists already at the xdp provider.')
-        _, document, text = self._checked(session, prepared)
-        limits_.check(session, limits, None, document, 0, len(text))
-        if row is None:
-            row = models.LoadBalancer(
-                id=key, generation=0, sent_generation=0, failed_generation=0,
-                removed='[]', deleted=False)
-            session.add(row)
-        row.vip_address = document['vip_address']
-        row.document = text
-        row.changed_at = self._now(session)
-        self._set_pending(session, row, pending, text)
-        self._reserve(session, key, [document])
-
-    def _store_deletion(self, session: Any, key: str,
-                        pending: dict[str, Any]) -> None:
-        row = session.get(models.LoadBalancer, key)
-        if row is None:
-            row = session.get(models.Tombstone, key)
-            if row is None:
-                row = models.Tombstone(load_balancer_id=key,
-                                       at=self._now(session))
-                session.add(row)
-        self._set_pending(session, row, pending, None)
-
-    @staticmethod
-    def _set_pending(session: Any, row: Any, pending: dict[str, Any],
-                     expected: str | None) -> None:
-        row.pending = _pending_text(pending, expected)
-        session.flush()
-
-    def _checked(self, session: Any, prepared: prepared_.Prepared
-                 ) -> tuple[spec.Document | None, spec.Document, str]:
-        """:returns: the document before and after a change, and its text.
-
-        :raises Refused: it is not supported, or conflicts with others.
-        """
-        if prepared.error is not None:
-            raise prepared.error
-        assert prepared.after is not None
-        self._check_nodes(session, prepared.before, prepared.after,
-                          prepared.unused)
-        self._validate_together(session, prepared.after)
-        return prepared.before, prepared.after, prepared.text
+            addresses.reserve(session, key, [before or after, after])
 
     @base.retried
     def cancel(self, request: str) -> str | None:
@@ -254,17 +198,17 @@ class Requests(addresses.Addresses):
         :returns: id of the load balancer whose pending change was dropped, or
             None.
         """
-        with self._write() as session:
-            self._next_generation(session)
+        with self._database.write() as session:
+            base.next_generation(session)
             session.merge(models.CanceledRequest(
-                request_id=request, at=self._now(session)))
+                request_id=request, at=base.now(session)))
             answered = session.get(models.AnsweredRequest, request)
             if answered is None:
                 return None
             key = str(answered.load_balancer_id)
-            if not self._drop(session, key, request):
+            if not _drop(session, key, request):
                 return None
-            self._mark_work(session, [key])
+            marks.mark(session, [key])
             return key
 
     @base.retried
@@ -273,34 +217,86 @@ class Requests(addresses.Addresses):
 
         :returns: False if it is not the pending one.
         """
-        with self._write() as session:
-            self._next_generation(session)
-            dropped = self._drop(session, load_balancer_id, request)
+        with self._database.write() as session:
+            base.next_generation(session)
+            dropped = _drop(session, load_balancer_id, request)
             if dropped:
-                self._mark_work(session, [load_balancer_id])
+                marks.mark(session, [load_balancer_id])
             return dropped
 
-    @classmethod
-    def _drop(cls, session: Any, key: str, request: str) -> bool:
-        """Drop a pending change; return False if it is not the pending one."""
-        row = session.get(models.LoadBalancer, key) or session.get(
-            models.Tombstone, key)
-        if row is None or row.pending is None or (
-                json.loads(row.pending)['request'] != request):
-            return False
-        row.pending = None
-        if isinstance(row, models.LoadBalancer):
-            if row.generation == 0:
-                cls._reserve(session, key, [])
-                session.delete(row)
-            else:
-                cls._reserve(session, key, [rows.document(row)])
-        return True
 
-    @staticmethod
-    def _forget_requests(session: Any, now: float) -> None:
-        for table in (models.AnsweredRequest, models.CanceledRequest):
-            session.query(table).filter(table.at < now - REMEMBER_S).delete()
+def _store_creation(session: Any, key: str,
+                    pending: dict[str, Any], limits: limits_.Limits,
+                    prepared: prepared_.Prepared) -> None:
+    row = session.get(models.LoadBalancer, key)
+    if row is not None and (row.deleted or row.generation > 0):
+        raise errors.Conflict(
+            f'load balancer {key} exists already at the xdp provider.')
+    _, document, text = _checked(session, prepared)
+    limits_.check(session, limits, None, document, 0, len(text))
+    if row is None:
+        row = models.LoadBalancer(
+            id=key, generation=0, sent_generation=0, failed_generation=0,
+            removed='[]', deleted=False)
+        session.add(row)
+    row.vip_address = document['vip_address']
+    row.document = text
+    row.changed_at = base.now(session)
+    _set_pending(session, row, pending, text)
+    addresses.reserve(session, key, [document])
+
+
+def _store_deletion(session: Any, key: str, pending: dict[str, Any]) -> None:
+    row = session.get(models.LoadBalancer, key)
+    if row is None:
+        row = session.get(models.Tombstone, key)
+        if row is None:
+            row = models.Tombstone(load_balancer_id=key, at=base.now(session))
+            session.add(row)
+    _set_pending(session, row, pending, None)
+
+
+def _set_pending(session: Any, row: Any, pending: dict[str, Any],
+                 expected: str | None) -> None:
+    row.pending = _pending_text(pending, expected)
+    session.flush()
+
+
+def _checked(session: Any, prepared: prepared_.Prepared
+             ) -> tuple[spec.Document | None, spec.Document, str]:
+    """:returns: the document before and after a change, and its text.
+
+    :raises Refused: it is not supported, or conflicts with others.
+    """
+    if prepared.error is not None:
+        raise prepared.error
+    assert prepared.after is not None
+    capacity.check_nodes(session, prepared.before, prepared.after,
+                         prepared.unused)
+    addresses.validate_together(session, prepared.after)
+    return prepared.before, prepared.after, prepared.text
+
+
+def _drop(session: Any, key: str, request: str) -> bool:
+    """Drop a pending change; return False if it is not the pending one."""
+    row = session.get(models.LoadBalancer, key) or session.get(
+        models.Tombstone, key)
+    if row is None or row.pending is None or (
+            json.loads(row.pending)['request'] != request):
+        return False
+    row.pending = None
+    if isinstance(row, models.LoadBalancer):
+        if row.generation == 0:
+            addresses.reserve(session, key, [])
+            session.delete(row)
+        else:
+            addresses.reserve(session, key, [rows.document(row)])
+    return True
+
+
+def _forget_requests(session: Any, now: float) -> None:
+    for table in (models.AnsweredRequest, models.CanceledRequest):
+        session.query(table).filter(table.at < now - REMEMBER_S).delete()
 
 
 def _name(change: changes.Change) -> str | None:

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from octavia_xdp_provider.contracts import spec
 from octavia_xdp_provider.controller.store import base
+from octavia_xdp_provider.controller.store import marks
 from octavia_xdp_provider.controller.store import models
 from octavia_xdp_provider.controller.store import work
 from octavia_xdp_provider.process import ages
@@ -35,15 +36,14 @@ class Known:
     compared_at: str | None
 
 
-class SentStatuses(base.Base):
+class SentStatuses(base.Queries):
     """Queries about statuses that were sent to Octavia."""
 
     @base.retried
-    def note_sent(self, load_balancer_id: str, generation: int, *,
-                  statuses: dict[spec.Object, str] | None = None,
-                  active: bool = False, deleted: bool = False,
-                  failed: bool = False, item: work.Item | None = None
-                  ) -> bool:
+    def note(self, load_balancer_id: str, generation: int, *,
+             statuses: dict[spec.Object, str] | None = None,
+             active: bool = False, deleted: bool = False,
+             failed: bool = False, item: work.Item | None = None) -> bool:
         """Store that statuses were sent to Octavia.
 
         :param generation: of the document that they were derived from.
@@ -54,7 +54,7 @@ class SentStatuses(base.Base):
         :param item: of the work queue, to be finished along with this.
         :returns: whether it was finished, see WorkQueue.finish.
         """
-        with self._writing() as rows:
+        with self._database.write_rows() as rows:
             row = rows.execute(_SENT_OF, {'key': load_balancer_id}).first()
             if row is None:
                 return False
@@ -82,10 +82,10 @@ class SentStatuses(base.Base):
             return item is not None and work.forget(rows, item, item.owner)
 
     @base.retried
-    def doubt_sent(self, load_balancer_id: str) -> None:
+    def doubt(self, load_balancer_id: str) -> None:
         """Store that statuses were sent to Octavia without an answer."""
-        with self._write() as session:
-            self._doubt_sent(session, load_balancer_id)
+        with self._database.write() as session:
+            work.doubt_sent(session, load_balancer_id)
 
     @base.retried
     def note_compared(self, load_balancer_id: str, generation: int,
@@ -101,7 +101,7 @@ class SentStatuses(base.Base):
         :param pending: objects for which Octavia waits for ACTIVE.
         :param removed: objects for which it waits for DELETED.
         """
-        with self._write() as session:
+        with self._database.write() as session:
             row = session.get(models.LoadBalancer, load_balancer_id,
                               with_for_update=True)
             if row is None or row.generation != generation or (
@@ -114,7 +114,7 @@ class SentStatuses(base.Base):
     def known(self) -> dict[str, Known]:
         """Return all load balancers by id, without their documents."""
         columns = models.LoadBalancer
-        with self._reading_rows() as session:
+        with self._database.read_rows() as session:
             return {row.id: Known(
                 row.id, row.generation, row.deleted, row.is_pending,
                 row.changed_at, row.listed_at, row.compared_at)
@@ -130,12 +130,12 @@ class SentStatuses(base.Base):
 
         :param rows: id → ``updated_at``.
         """
-        with self._write() as session:
+        with self._database.write() as session:
             for key, updated_at in sorted(rows.items()):
                 session.execute(sa.update(models.LoadBalancer).where(
                     models.LoadBalancer.id == key).values(
                         listed_at=updated_at, compared_at=None))
-            self._mark_work(session, rows)
+            marks.mark(session, rows)
 
     @base.retried
     def note_explained(self, rows: dict[str, str]) -> None:
@@ -149,7 +149,7 @@ class SentStatuses(base.Base):
         by_time: dict[str, list[str]] = {}
         for key, updated_at in rows.items():
             by_time.setdefault(updated_at, []).append(key)
-        with self._writing() as opened:
+        with self._database.write_rows() as opened:
             for updated_at, keys in sorted(by_time.items()):
                 for ids in base.chunks(keys):
                     opened.execute(_EXPLAINED, {'ids': ids,
@@ -159,7 +159,7 @@ class SentStatuses(base.Base):
         """Return the load balancers for which statuses were sent to Octavia
         since it listed them."""
         sent: set[str] = set()
-        with self._reading_rows() as session:
+        with self._database.read_rows() as session:
             for ids in base.chunks(load_balancer_ids):
                 sent.update(session.scalars(sa.select(
                     models.LoadBalancer.id).where(
@@ -171,15 +171,15 @@ class SentStatuses(base.Base):
     def bury(self, load_balancer_ids: Iterable[str], deadline_s: float
              ) -> None:
         """Store tombstones for unknown load balancers that Octavia deletes."""
-        with self._write() as session:
-            now = self._now(session)
+        with self._database.write() as session:
+            now = base.now(session)
             ids = sorted(load_balancer_ids)
             for key in ids:
                 session.merge(models.Tombstone(
                     load_balancer_id=key, at=now, pending=json.dumps({
                         'request': f'resync {key}', 'change': None,
                         'deadline': now + deadline_s, 'expected': None})))
-            self._mark_work(session, ids)
+            marks.mark(session, ids)
 
     @base.retried
     def note_missing(self, missing: Iterable[str]) -> dict[str, tuple[
@@ -191,8 +191,8 @@ class SentStatuses(base.Base):
         """
         ids = set(missing)
         result = {}
-        with self._write() as session:
-            now = self._now(session)
+        with self._database.write() as session:
+            now = base.now(session)
             for row in session.query(models.Miss).all():
                 if row.load_balancer_id not in ids:
                     session.delete(row)

@@ -33,15 +33,16 @@ class Situation:
     now: float
 
 
-class Situations(base.Base):
+class Situations(base.Queries):
     """Queries about one load balancer and its nodes."""
 
-    def situation(self, load_balancer_id: str) -> Situation | None:
-        """Return a load balancer's Situation, or None if there is none."""
+    def get(self, load_balancer_id: str) -> Situation | None:
+        """Return the Situation of a load balancer, or None if it does not
+        exist."""
         values = {'key': load_balancer_id}
-        with self._reading_rows() as opened:
+        with self._database.read_rows() as opened:
             row = opened.execute(
-                *self._timed(opened, _balancer, values)).first()
+                *base.timed(opened, _balancer, values)).first()
             if row is None:
                 return None
             placements = opened.execute(_PLACED, values).all()
@@ -63,7 +64,6 @@ def _balancer(dialect: str) -> Any:
         _BALANCERS.c.id == _KEY)
 
 
-_PLACED = sa.select(
-    _PLACEMENTS, _NODES.c.condition, _NODES.c.state).join(
-        _NODES, _NODES.c.host == _PLACEMENTS.c.host, isouter=True).where(
-            _PLACEMENTS.c.load_balancer_id == _KEY)
+_PLACED = sa.select(_PLACEMENTS, _NODES.c.condition, _NODES.c.state).join(
+    _NODES, _NODES.c.host == _PLACEMENTS.c.host, isouter=True).where(
+        _PLACEMENTS.c.load_balancer_id == _KEY)

@@ -94,7 +94,7 @@ class Changes:
         return bool(self.keys or self.documents or self.ways)
 
 
-class Ways(base.Base):
+class Ways(base.Queries):
     """Queries of the leader about hypervisors."""
 
     def zero_touch_changes(self, since: int
@@ -105,7 +105,7 @@ class Ways(base.Base):
         :returns: the current generation, and id → generation, None if the
             load balancer is deleted.
         """
-        with self._reading_rows() as rows:
+        with self._database.read_rows() as rows:
             as_of = int(rows.execute(sa.select(_SEQUENCE.c.value)
                                      ).scalar_one())
             if as_of == since:
@@ -119,7 +119,7 @@ class Ways(base.Base):
                         _BALANCERS.c.generation > since))}
 
     def host_keys(self) -> list[Key]:
-        with self._reading_rows() as rows:
+        with self._database.read_rows() as rows:
             return [Key(
                 row.host, int(row.key), row.port_id, row.load_balancer_id,
                 row.listener_id, row.member_id, json.loads(row.entry),
@@ -131,7 +131,7 @@ class Ways(base.Base):
         """Return where flows of a hypervisor's port may be sent: other
         hypervisors that have applied the port → {key here: key there} for the
         same VIP, listener and member. Empty if there is none yet."""
-        with self._reading_rows() as rows:
+        with self._database.read_rows() as rows:
             here = {_use(row): int(row.key) for row in rows.execute(
                 _keys_of(port_id).where(_KEYS.c.host == host))}
             targets: dict[str, dict[int, int]] = {}
@@ -156,7 +156,7 @@ class Ways(base.Base):
         of these conditions have processed, including nodes that it leaves.
         Load balancers on no such node are left out."""
         generations: dict[str, int] = {}
-        with self._reading_rows() as rows:
+        with self._database.read_rows() as rows:
             for ids in base.chunks(load_balancer_ids):
                 for row in rows.execute(sa.select(
                         _PLACEMENTS.c.load_balancer_id,
@@ -172,66 +172,64 @@ class Ways(base.Base):
                     generations[row.load_balancer_id] = int(row.least)
         return generations
 
-    def member_ways(self, load_balancer_id: str | None = None) -> list[Way]:
+    def select(self, load_balancer_id: str | None = None) -> list[Way]:
         query = sa.select(_WAYS)
         if load_balancer_id is not None:
             query = query.where(_WAYS.c.load_balancer_id == load_balancer_id)
-        with self._reading_rows() as rows:
+        with self._database.read_rows() as rows:
             return [Way(row.load_balancer_id, row.member_id, row.way,
                         row.host, row.port_id, row.reason)
                     for row in rows.execute(query)]
 
     @base.retried
-    def store_ways(self, changes: Changes, lease: str, token: int
-                   ) -> list[hypervisors.HostObject]:
+    def store(self, changes: Changes, lease: str, token: int
+              ) -> list[hypervisors.HostObject]:
         """Store the leader's decisions.
 
         :returns: the changed documents, as stored.
         :raises LeaseLost: another controller leads; nothing was stored.
         """
-        with self._writing() as rows:
-            generation = self._next_generation(rows)
-            leases.Leases._check_lease(rows, lease, token)
-            self._store_keys(rows, changes.keys)
+        with self._database.write_rows() as rows:
+            generation = base.next_generation(rows)
+            leases.check(rows, lease, token)
+            _store_keys(rows, changes.keys)
             for key, ways in changes.ways.items():
                 rows.execute(sa.delete(_WAYS).where(
                     _WAYS.c.load_balancer_id == key))
                 if ways:
                     rows.execute(sa.insert(_WAYS), [
                         dataclasses.asdict(way) for way in ways])
-            return [self._store_document(rows, host, key, wanted, generation)
+            return [_store_document(rows, host, key, wanted, generation)
                     for (host, key), wanted
                     in sorted(changes.documents.items())]
 
-    @staticmethod
-    def _store_keys(rows: Any, keys: Mapping[tuple[str, int], Key | None]
-                    ) -> None:
-        for (host, number), key in sorted(keys.items(),
-                                          key=lambda item: item[0]):
-            rows.execute(sa.delete(_KEYS).where(
-                _KEYS.c.host == host, _KEYS.c.key == number))
-            if key is not None:
-                rows.execute(sa.insert(_KEYS).values({
-                    **dataclasses.asdict(key),
-                    'entry': json.dumps(key.entry, sort_keys=True)}))
 
-    @staticmethod
-    def _store_document(rows: Any, host: str, key: str,
-                        wanted: tuple[str, dict[str, Any]] | None,
-                        generation: int) -> hypervisors.HostObject:
-        where = (_OBJECTS.c.host == host, _OBJECTS.c.id == key)
-        if wanted is None:
-            rows.execute(sa.update(_OBJECTS).where(
-                *where, _OBJECTS.c.removed_generation.is_(None)).values(
-                    removed_generation=generation))
-            return hypervisors.HostObject(host, key, '', {}, 0, generation)
-        kind, document = wanted
-        values = {'kind': kind, 'generation': generation,
-                  'document': json.dumps(document, sort_keys=True),
-                  'removed_generation': None}
-        if not rows.execute(sa.update(_OBJECTS).where(*where).values(
-                values)).rowcount:
-            rows.execute(sa.insert(_OBJECTS).values(
-                host=host, id=key, held_generation=0, report_epoch=0,
-                **values))
-        return hypervisors.HostObject(host, key, kind, document, generation)
+def _store_keys(rows: Any, keys: Mapping[tuple[str, int], Key | None]) -> None:
+    for (host, number), key in sorted(keys.items(), key=lambda item: item[0]):
+        rows.execute(sa.delete(_KEYS).where(
+            _KEYS.c.host == host, _KEYS.c.key == number))
+        if key is not None:
+            rows.execute(sa.insert(_KEYS).values({
+                **dataclasses.asdict(key),
+                'entry': json.dumps(key.entry, sort_keys=True)}))
+
+
+def _store_document(rows: Any, host: str, key: str,
+                    wanted: tuple[str, dict[str, Any]] | None,
+                    generation: int) -> hypervisors.HostObject:
+    where = (_OBJECTS.c.host == host, _OBJECTS.c.id == key)
+    if wanted is None:
+        rows.execute(sa.update(_OBJECTS).where(
+            *where, _OBJECTS.c.removed_generation.is_(None)).values(
+                removed_generation=generation))
+        return hypervisors.HostObject(host, key, '', {}, 0, generation)
+    kind, document = wanted
+    values = {'kind': kind, 'generation': generation,
+              'document': json.dumps(document, sort_keys=True),
+              'removed_generation': None}
+    if not rows.execute(sa.update(_OBJECTS).where(*where).values(
+            values)).rowcount:
+        rows.execute(sa.insert(_OBJECTS).values(
+            host=host, id=key, held_generation=0, report_epoch=0,
+            **values))
+    return hypervisors.HostObject(host, key, kind, document, generation)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The work queue: load balancers that a controller has to advance.
 
-Each change of a load balancer marks it in the same transaction (base.py). Any
+Each change of a load balancer marks it in the same transaction (marks.py). Any
 controller claims due items, advances them as far as possible without waiting
 for nodes, and finishes them. A claim expires after seconds, which limits the
 delay after a controller was killed. A mark during a claim raises the item's
@@ -20,6 +20,7 @@ import sqlalchemy as sa
 
 from octavia_xdp_provider.controller.store import base
 from octavia_xdp_provider.controller.store import leases
+from octavia_xdp_provider.controller.store import marks
 from octavia_xdp_provider.controller.store import models
 
 # Longest delay of an item in seconds. An item that is due much later was
@@ -41,21 +42,21 @@ class Item:
     owner: str = ''
 
 
-class WorkQueue(base.Base):
+class WorkQueue(base.Queries):
     """Queries about the work queue."""
 
     @base.retried
     def mark(self, load_balancer_ids: Iterable[str],
              delay_s: float = 0.0) -> None:
         """Mark load balancers, including unknown ones."""
-        with self._write() as session:
-            self._mark_work(session, load_balancer_ids, delay_s)
+        with self._database.write() as session:
+            marks.mark(session, load_balancer_ids, delay_s)
 
     @base.retried
     def mark_all(self) -> None:
         """Mark all load balancers, for example after a change of options."""
-        with self._write() as session:
-            self._mark_selected(session, sa.select(
+        with self._database.write() as session:
+            marks.mark_selected(session, sa.select(
                 models.LoadBalancer.id).where(
                     models.LoadBalancer.id.is_not(None)))
 
@@ -74,41 +75,31 @@ class WorkQueue(base.Base):
 
     def _any_due(self, lease_s: float) -> bool:
         # The most frequent answer by far is no, which needs no writer.
-        with self._reading_rows() as rows:
-            return bool(self._find(rows, lease_s, 1))
-
-    @classmethod
-    def _find(cls, rows: Any, lease_s: float, limit: int,
-              ids: Iterable[str] = ()) -> list[Any]:
-        requested = list(ids)
-        if requested:
-            return list(rows.execute(*cls._timed(rows, _naming, {
-                'lease_s': lease_s, 'ids': requested})))
-        return list(rows.execute(*cls._timed(rows, _finding, {
-            'lease_s': lease_s, 'limit': limit})))
+        with self._database.read_rows() as rows:
+            return bool(_find(rows, lease_s, 1))
 
     @base.retried
     def _claim(self, owner: str, limit: int, lease_s: float, ids: list[str]
                ) -> list[Item]:
         claimed = []
-        with self._writing() as rows:
-            for key, version, failures, before in self._find(
+        with self._database.write_rows() as rows:
+            for key, version, failures, before in _find(
                     rows, lease_s, limit, ids):
-                updated = rows.execute(*self._timed(rows, _claiming, {
+                updated = rows.execute(*base.timed(rows, _claiming, {
                     'lease_s': lease_s, 'owner': owner, 'key': key,
                     'seen': version}))
                 if updated.rowcount:
                     claimed.append(Item(key, version, failures, owner))
                     if before is not None:
-                        self._doubt_sent(rows, key)
+                        doubt_sent(rows, key)
         return claimed
 
     @base.retried
     def renew(self, owner: str, load_balancer_ids: Iterable[str],
               lease_s: float) -> None:
         """Extend the claims of items in progress."""
-        with self._writing() as session:
-            until = self._now(session) + lease_s
+        with self._database.write_rows() as session:
+            until = base.now(session) + lease_s
             for ids in base.chunks(load_balancer_ids):
                 session.execute(sa.update(models.Work).where(
                     models.Work.load_balancer_id.in_(ids),
@@ -117,11 +108,11 @@ class WorkQueue(base.Base):
 
     def is_claimed_by(self, owner: str, load_balancer_id: str) -> bool:
         """Return whether an owner's claim is still valid."""
-        with self._reading_rows() as rows:
+        with self._database.read_rows() as rows:
             return rows.execute(sa.select(_WORK.c.version).where(
                 _WORK.c.load_balancer_id == load_balancer_id,
                 _WORK.c.claimed_by == owner,
-                _WORK.c.claimed_until > self._clock(rows))
+                _WORK.c.claimed_until > base.now_expression(rows))
             ).first() is not None
 
     @base.retried
@@ -133,10 +124,9 @@ class WorkQueue(base.Base):
         :returns: False if it was marked meanwhile. An item that another owner
             has taken over is left to that one.
         """
-        values: dict[str, Any] = {
-            'key': item.load_balancer_id, 'owner': owner,
-            'seen': item.version}
-        with self._writing() as rows:
+        values: dict[str, Any] = {'key': item.load_balancer_id, 'owner': owner,
+                                  'seen': item.version}
+        with self._database.write_rows() as rows:
             if again_in_s is None:
                 done = forget(rows, item, owner)
                 failures = 0
@@ -144,7 +134,7 @@ class WorkQueue(base.Base):
                 failures = item.failures + 1
                 done = bool(rows.execute(_DEFERRING, {
                     **values, 'failures_then': failures,
-                    'due_then': self._now(rows) + min(
+                    'due_then': base.now(rows) + min(
                         again_in_s, LATER_MAX_S)}).rowcount)
             if done:
                 return True
@@ -155,7 +145,7 @@ class WorkQueue(base.Base):
     @base.retried
     def release(self, owner: str) -> None:
         """Release all claims of a controller that stops."""
-        with self._write() as session:
+        with self._database.write() as session:
             session.execute(sa.update(models.Work).where(
                 models.Work.claimed_by == owner).values(
                     claimed_by=None, claimed_until=None))
@@ -163,20 +153,30 @@ class WorkQueue(base.Base):
     def waiting(self) -> tuple[int, float]:
         """Return the number of due items, and the age of the first in seconds.
         """
-        with self._reading_rows() as session:
-            number, first, now = session.execute(*self._timed(
+        with self._database.read_rows() as session:
+            number, first, now = session.execute(*base.timed(
                 session, _waiting, {})).one()
             return int(number), now - first if number else 0.0
 
     def marked(self, load_balancer_ids: Iterable[str]) -> set[str]:
         """Return those of the load balancers that are in the queue."""
         queued: set[str] = set()
-        with self._reading_rows() as session:
+        with self._database.read_rows() as session:
             for ids in base.chunks(load_balancer_ids):
                 queued.update(session.scalars(sa.select(
                     models.Work.load_balancer_id).where(
                         models.Work.load_balancer_id.in_(ids))))
         return queued
+
+
+def _find(rows: Any, lease_s: float, limit: int,
+          ids: Iterable[str] = ()) -> list[Any]:
+    requested = list(ids)
+    if requested:
+        return list(rows.execute(*base.timed(rows, _naming, {
+            'lease_s': lease_s, 'ids': requested})))
+    return list(rows.execute(*base.timed(rows, _finding, {
+        'lease_s': lease_s, 'limit': limit})))
 
 
 def forget(rows: Any, item: Item, owner: str) -> bool:
@@ -187,7 +187,19 @@ def forget(rows: Any, item: Item, owner: str) -> bool:
         'seen': item.version}).rowcount)
 
 
+def doubt_sent(session: Any, load_balancer_id: str) -> None:
+    """Have all statuses sent to Octavia again, as it is not known which it
+    has.
+
+    Their sender died before it stored them, or got no answer.
+    """
+    table = models.LoadBalancer.__table__
+    session.execute(sa.update(table).where(
+        table.c.id == load_balancer_id).values(sent_statuses=None))
+
+
 # Statements that are built once, see base.py.
+
 
 def _unclaimed(now: Any, lease_s: Any) -> Any:
     """Include claims that end later than possible, as the clock was set back.
@@ -209,9 +221,8 @@ def _finding(dialect: str) -> Any:
 @functools.cache
 def _waiting(dialect: str) -> Any:
     now = base.clock(dialect)
-    return sa.select(
-        sa.func.count(), sa.func.min(_WORK.c.due_at), now).where(
-            _WORK.c.due_at <= now)
+    return sa.select(sa.func.count(), sa.func.min(_WORK.c.due_at), now).where(
+        _WORK.c.due_at <= now)
 
 
 @functools.cache

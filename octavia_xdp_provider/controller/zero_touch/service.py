@@ -108,8 +108,8 @@ class ZeroTouch:
         self._ports = set()  # (host, port id) whose documents may change
         self._due = {}
         self._plan = plan.Plan(
-            self._store.host_keys(), self._store.host_objects(),
-            self._store.member_ways(), self._conf.key_quarantine)
+            self._store.ways.host_keys(), self._store.hypervisors.objects(),
+            self._store.ways.select(), self._conf.key_quarantine)
         self._leading_token = token
 
     def step(self):
@@ -166,7 +166,7 @@ class ZeroTouch:
         changes = self._plan.take()
         if not changes:
             return
-        self._plan.stored(self._store.store_ways(changes, self._lease, token))
+        self._plan.stored(self._store.ways.store(changes, self._lease, token))
         hosts = {host for host, _ in changes.documents}
         if hosts:
             self._notify_hosts(hosts)
@@ -175,11 +175,12 @@ class ZeroTouch:
 
     def _read_balancers(self):
         before = self._as_of
-        self._as_of, generations = self._store.zero_touch_changes(before)
+        self._as_of, generations = self._store.ways.zero_touch_changes(before)
         if self._as_of < before:
             # The database was restored from a backup.
             before = 0
-            self._as_of, generations = self._store.zero_touch_changes(before)
+            self._as_of, generations = self._store.ways.zero_touch_changes(
+                before)
         changed = {key for key, generation in generations.items()
                    if generation is not None and (
                        key not in self._balancers
@@ -194,7 +195,7 @@ class ZeroTouch:
             self._balancers.pop(key, None)
             self._follow_members(key, ())
         if changed:
-            for row in self._store.load_balancers(changed):
+            for row in self._store.load_balancers.select(changed):
                 if not row.deleted and row.generation:
                     if row.id not in self._balancers:
                         self._moves.adopt(_with_patience(row.document))
@@ -211,9 +212,9 @@ class ZeroTouch:
             self._follower.follow(members)
 
     def _read_hosts(self):
-        now = self._store.now()
+        now = self._store.database.now()
         before, ends_before = self._hosts, self._ends
-        self._hosts = {row.host: row for row in self._store.hypervisors()}
+        self._hosts = {row.host: row for row in self._store.hypervisors.all()}
         self._ends = ends.of_all(self._hosts.values(), self._policy,
                                  self._networks)
         silent = {host for host, row in self._hosts.items()
@@ -226,7 +227,8 @@ class ZeroTouch:
         changed |= (silent ^ self._silent) | reported
         self._silent = silent
         if reported:
-            self._plan.reported(reported, self._store.host_objects(reported))
+            self._plan.reported(reported, self._store.hypervisors.objects(
+                reported))
         if changed:
             self._dirty |= self._plan.keys.balancers_on(changed)
             self._dirty |= self._members.balancers_on(changed)
@@ -318,13 +320,13 @@ class ZeroTouch:
 
     def _remove_unused(self):
         """Remove entries that no node uses any more from hypervisors."""
-        now = self._store.now()
+        now = self._store.database.now()
         if self._is_due('expire', _EXPIRE_S):
             self._plan.expire(now)
         unused = self._plan.keys.unused_balancers()
         if unused:
             self._ports |= self._plan.release(
-                self._store.synced_generations(unused, _REACHABLE), now)
+                self._store.ways.synced_generations(unused, _REACHABLE), now)
 
     def _decide(self, key):
         """Decide on a load balancer's members, and assign keys to them.
@@ -360,8 +362,8 @@ class ZeroTouch:
             return
         try:
             validation.validate(after, None)
-            generation = self._store.change(key, lambda document: after,
-                                            expected=row.generation)
+            generation = self._store.load_balancers.change(
+                key, lambda document: after, expected=row.generation)
         except errors.UnknownObject:
             generation = None
         except errors.Refused as error:
@@ -377,7 +379,7 @@ class ZeroTouch:
                  'generation %s.', key, generation)
         self._dirty.add(key)  # Some keys may be unused now.
         self._notify_nodes({placement.host for placement
-                            in self._store.placements([key])})
+                            in self._store.placements.select([key])})
 
 
 def _with_patience(document: spec.Document) -> list[findings.Wanted]:

@@ -175,8 +175,8 @@ class Matrix:
                 raise steps.Wrong(str(error)) from None
             wanted = {}
             documents = {row.id: row.document
-                         for row in store.load_balancers()}
-            for row in store.placements():
+                         for row in store.load_balancers.select()}
+            for row in store.placements.select():
                 wanted.setdefault(row.host, set()).add(
                     documents[row.load_balancer_id]['vip_address'])
         for host in topology.NODES:
@@ -207,12 +207,13 @@ class Matrix:
 
 def _unrest(store):
     """What is not done yet, as a text; empty: nothing."""
-    pending = [row.id for row in store.load_balancers()
+    pending = [row.id for row in store.load_balancers.select()
                if row.pending or row.deleted or row.removed
                or row.unconfirmed]
-    leaving = [(row.load_balancer_id, row.host) for row in store.placements()
+    leaving = [(row.load_balancer_id, row.host)
+               for row in store.placements.select()
                if row.removed_generation is not None]
-    behind = [row.load_balancer_id for row in store.placements()
+    behind = [row.load_balancer_id for row in store.placements.select()
               if row.error]
     texts = [f'{what}: {ids}' for what, ids in (
         ('pending', pending), ('leaving', leaving), ('failing', behind))

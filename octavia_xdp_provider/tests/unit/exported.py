@@ -71,9 +71,9 @@ def _controller():
     registry = prometheus_client.CollectorRegistry()
     controller_metrics.Metrics(registry)
     store = mock.Mock()
-    store.figures.return_value = mock.Mock(
+    store.figures.count.return_value = mock.Mock(
         load_balancers={}, nodes=[], hypervisors=[])
-    store.in_one_zone.return_value = {}
+    store.balance.in_one_zone.return_value = {}
     registry.register(controller_metrics.Collector(
         store, lambda: True, mock.Mock()))
     return registry

@@ -282,7 +282,7 @@ class LabTestCase(waiting.Waiting, unittest.TestCase):
         """
         return sorted(
             (row.id, row.generation, row.document) for row
-            in self.store().load_balancers() if not row.deleted)
+            in self.store().load_balancers.select() if not row.deleted)
 
     def store(self):
         """The controllers' database."""

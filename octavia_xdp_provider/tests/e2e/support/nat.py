@@ -30,7 +30,7 @@ class NatTestCase(shared.Shared):
 
     def state(self, node):
         """What a node reports of its NAT."""
-        reported, = (row.state for row in self.store().nodes()
+        reported, = (row.state for row in self.store().nodes.all()
                      if row.host == node)
         return (reported or {}).get('nat') or {}
 

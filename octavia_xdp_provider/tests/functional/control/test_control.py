@@ -33,7 +33,7 @@ class TestControl(control.ControlTestCase):
         self.wait('DELETED', lambda: (
             self.octavia.provisioning(key) == 'DELETED'))
         self.wait('empty store',
-                  lambda: self.store.load_balancer(key) is None)
+                  lambda: self.store.load_balancers.get(key) is None)
 
     def test_refusals_come_back_as_octavia_wants_them(self):
         self.start()
@@ -48,7 +48,7 @@ class TestControl(control.ControlTestCase):
             exceptions.DriverError, self.driver.member_create,
             data_models.Member(member_id='m', pool_id='nobody',
                                address='198.18.10.11', protocol_port=80))
-        row, = self.store.load_balancers()
+        row, = self.store.load_balancers.select()
         self.assertIsNone(row.pending)
 
     def test_without_a_controller_a_request_fails_and_is_not_done_later(self):
@@ -60,7 +60,7 @@ class TestControl(control.ControlTestCase):
         self.assertIn('did not answer', error.user_fault_string)
         self.start()
         self.wait('controller known to be back', control.is_back)
-        self.assertEqual([], self.store.load_balancers())
+        self.assertEqual([], self.store.load_balancers.select())
         self.create()
 
     def test_what_octavia_rolls_back_never_reaches_a_node(self):

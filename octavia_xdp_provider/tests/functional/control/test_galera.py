@@ -89,11 +89,13 @@ class TestGalera(base.TestCase):
         return [results[number] for number in sorted(results)]
 
     def test_no_change_of_a_document_is_lost(self):
-        self.stores[0].create(document('changes', '203.0.113.20'))
+        self.stores[0].load_balancers.create(
+            document('changes', '203.0.113.20'))
 
         def write(store, letter):
-            return [store.change('changes', lambda document: dict(
-                document, name=document['name'] + letter))
+            return [store.load_balancers.change(
+                'changes', lambda document: dict(
+                    document, name=document['name'] + letter))
                 for _ in range(ROUNDS)]
         generations = self.at_once(write, 'ab')
         for written in generations:
@@ -102,26 +104,27 @@ class TestGalera(base.TestCase):
             *generations))))
         for store in self.stores:
             self.assertEqual('a' * ROUNDS + 'b' * ROUNDS, ''.join(sorted(
-                store.load_balancer('changes').document['name'])))
+                store.load_balancers.get('changes').document['name'])))
 
     def test_what_one_has_made_the_other_one_changes(self):
         """Also while its server has yet to learn of it."""
         for number in range(ROUNDS):
             key = f'made-{number}'
             with self.cluster.lagging(2):
-                self.stores[0].create(document(key, f'198.51.100.{number}'))
+                self.stores[0].load_balancers.create(document(
+                    key, f'198.51.100.{number}'))
                 change = threading.Thread(
-                    target=self.stores[1].change, args=(
+                    target=self.stores[1].load_balancers.change, args=(
                         key, lambda document: dict(document, name='changed')))
                 change.start()
                 change.join(0.1)  # It has begun, as far as it can.
             change.join()
-            self.assertEqual('changed', self.stores[0].load_balancer(
+            self.assertEqual('changed', self.stores[0].load_balancers.get(
                 key).document['name'])
 
     def test_one_of_two_gets_a_vip(self):
         def ask(store, key, address):
-            return store.request(requesting.created(
+            return store.requests.add(requesting.created(
                 key, vip_address=address, pools={}, listeners={}),
                 str(uuid.uuid4()))
         for number in range(ROUNDS):
@@ -133,11 +136,11 @@ class TestGalera(base.TestCase):
 
     def test_one_of_two_gets_each_item_of_work(self):
         ids = {f'work-{number}' for number in range(ROUNDS)}
-        self.stores[0].mark(ids)
+        self.stores[0].work.mark(ids)
         claimed = collections.Counter()
         for _ in range(4 * ROUNDS):
             answers = self.at_once(
-                lambda store, owner: store.claim(owner, 2, 600),
+                lambda store, owner: store.work.claim(owner, 2, 600),
                 ['one', 'two'])
             claimed.update(item.load_balancer_id
                            for items in answers for item in items)
@@ -147,21 +150,23 @@ class TestGalera(base.TestCase):
     def test_one_of_two_leads(self):
         for number in range(ROUNDS):
             answers = self.at_once(
-                lambda store, lease, owner: store.acquire(lease, owner, 600),
+                lambda store, lease, owner: store.leases.acquire(
+                    lease, owner, 600),
                 [f'lease-{number}'] * 2, ['one', 'two'])
             self.assertEqual([1], [token for token in answers if token],
                              answers)
 
     def test_one_of_two_plans_of_a_placement_is_made(self):
-        self.stores[0].create(document('placed', '203.0.113.21'))
+        self.stores[0].load_balancers.create(
+            document('placed', '203.0.113.21'))
         on = frozenset()
         for number in range(ROUNDS):
             hosts = [f'one-{number}', f'two-{number}']
             answers = self.at_once(
-                lambda store, host, decided_on: store.place(
+                lambda store, host, decided_on: store.placements.place(
                     'placed', add=[host], decided_on=decided_on),
                 hosts, [on] * 2)
             self.assertEqual([False, True], sorted(answers))
             on |= {hosts[answers.index(True)]}
         self.assertEqual(on, {placement.host for placement
-                              in self.stores[1].placements(['placed'])})
+                              in self.stores[1].placements.select(['placed'])})

@@ -98,8 +98,8 @@ class HostRightsTestCase(broker_limits.RightsTestCase):
             cls.urls[host] = re.search('transport_url = (.*)$', text,
                                        re.MULTILINE)[1]
             cls.addClassCleanup(cls.delete, host)
-        token = cls.store.acquire(LEASE, 'test', 3600)
-        cls.store.store_ways(ways.Changes(documents={
+        token = cls.store.leases.acquire(LEASE, 'test', 3600)
+        cls.store.ways.store(ways.Changes(documents={
             (host, port(number)): ('port', {'id': port(number)})
             for number, host in enumerate(cls.urls, 1)}),
             LEASE, token)
@@ -120,7 +120,7 @@ class HostRightsTestCase(broker_limits.RightsTestCase):
     @classmethod
     def delete(cls, host):
         """Unless it is gone."""
-        if host in cls.store.hypervisor_hosts():
+        if host in cls.store.hypervisors.hosts():
             cls.manage('host', 'delete', host, '--apply')
 
     @classmethod
@@ -156,7 +156,7 @@ class HostRightsTestCase(broker_limits.RightsTestCase):
         conf = self.configuration()
         self.passed_on = []
         servers = node_servers.NodeServers(
-            conf, self.store.hypervisor_hosts, {
+            conf, self.store.hypervisors.hosts, {
                 host_rpc.CONTROLLER_TOPIC: [host_api.HostsEndpoint(
                     conf, self.store, lambda: None,
                     lambda *message: self.passed_on.append(message))]},
@@ -186,8 +186,8 @@ class HostRightsTestCase(broker_limits.RightsTestCase):
 
     def rows(self, host):
         """Return a hypervisor's rows, but not the time of its last call."""
-        return (self.store.host_objects([host]), [
-            (row.host, row.state) for row in self.store.hypervisors()
+        return (self.store.hypervisors.objects([host]), [
+            (row.host, row.state) for row in self.store.hypervisors.all()
             if row.host == host])
 
 

@@ -84,22 +84,22 @@ class Races(store_base.StoreTestCase):
 
     def test_a_placement_that_is_put_back_stays(self):
         """A node confirms a removal which is over."""
-        self.store.register_node('a')
-        self.store.create(unit.document())
-        self.store.place('lb', ['a'])
-        self.store.place('lb', remove=['a'])
-        confirm = reports.Reports._confirm_removed
+        self.store.nodes.register('a')
+        self.store.load_balancers.create(unit.document())
+        self.store.placements.place('lb', ['a'])
+        self.store.placements.place('lb', remove=['a'])
+        confirm = reports._confirm_removed
 
         def put_back_before(*arguments):
-            thread = threading.Thread(target=self.store.place,
+            thread = threading.Thread(target=self.store.placements.place,
                                       args=('lb', ['a']))
             thread.start()
             thread.join()
             confirm(*arguments)
-        with mock.patch.object(reports.Reports, '_confirm_removed',
-                               staticmethod(put_back_before)):
+        with mock.patch.object(reports, '_confirm_removed',
+                               put_back_before):
             self.report_wanted('a')
-        placement, = self.store.placements()
+        placement, = self.store.placements.select()
         self.assertIsNone(placement.removed_generation)
 
 

@@ -68,7 +68,7 @@ class TestVersions(control.ControlTestCase):
         self.wait('DELETED', lambda: (
             self.octavia.provisioning(key) == 'DELETED'))
         self.wait('empty store',
-                  lambda: self.store.load_balancer(key) is None)
+                  lambda: self.store.load_balancers.get(key) is None)
         self.assertEqual({}, made.documents)
 
     def test_driver_and_node_of_today_work_with_the_next_controller(self):
@@ -93,7 +93,7 @@ class TestVersions(control.ControlTestCase):
         self.assertIn(f'[upgrade_levels] driver = {rpc.VERSION}',
                       error.operator_fault_string)
         self.assertIn('nothing was changed', error.user_fault_string)
-        self.assertEqual([], self.store.load_balancers())
+        self.assertEqual([], self.store.load_balancers.select())
         # It did answer: nothing is held against it.
         controller_client.ControllerClient.get().check_answers()
         self.node()

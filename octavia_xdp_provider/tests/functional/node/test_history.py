@@ -112,8 +112,8 @@ class TestNodeThatBoots(private_node.PrivateState, reporting.NodeApiTestCase):
     def setUp(self):
         super().setUp()
         for host in ('c', 'boots'):
-            self.store.register_node(host)
-            self.store.place('lb', add=[host])
+            self.store.nodes.register(host)
+            self.store.placements.place('lb', add=[host])
 
     def document(self, added, **flavor):
         tree = base.tree(flavor=flavor)
@@ -131,7 +131,7 @@ class TestNodeThatBoots(private_node.PrivateState, reporting.NodeApiTestCase):
             node.make(self.document(not added, **flavor))
             node.report(self.api)
             began = node.send(SYN, ports)
-        with self.store._write() as session:
+        with self.store.database.write() as session:
             session.get(models.LoadBalancer, 'lb').document = json.dumps(
                 self.document(added, **flavor))
         for node in nodes:

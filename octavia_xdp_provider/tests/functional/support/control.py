@@ -145,7 +145,7 @@ class ControlTestCase(waiting.Waiting, base.TestCase):
 
     def node(self):
         """A node that is registered, served, and does nothing yet."""
-        self.store.register_node(HOST)
+        self.store.nodes.register(HOST)
         result = node.Node(
             self, self.configure(HOST, broker.node_vhost(HOST)), HOST)
         self.wait('controller that serves the node', result.is_served)
@@ -162,7 +162,7 @@ class ControlTestCase(waiting.Waiting, base.TestCase):
 
     def commit(self, key):
         """Octavia commits what it has just asked the driver for."""
-        row = self.store.load_balancer(key)
+        row = self.store.load_balancers.get(key)
         expected = row.pending['expected']
         if expected is None:
             self.octavia.commit(self.octavia.documents[key], (),

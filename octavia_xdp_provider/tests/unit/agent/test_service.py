@@ -77,7 +77,7 @@ class TestAgent(store_base.StoreTestCase):
     def wait_until_reported(self):
         def placement():
             placed, = (placement for placement
-                       in self.store.placements(['lb'])
+                       in self.store.placements.select(['lb'])
                        if placement.host == 'node')
             return placed
         self.wait_until(lambda: placement().synced_generation)
@@ -85,9 +85,9 @@ class TestAgent(store_base.StoreTestCase):
 
     def test_agent_applies_wanted_state_and_reports_it(self):
         self.serve(node_api.NodesEndpoint)
-        self.store.create(base.document())
-        self.store.register_node('node')
-        self.store.place('lb', add=['node'])
+        self.store.load_balancers.create(base.document())
+        self.store.nodes.register('node')
+        self.store.placements.place('lb', add=['node'])
         self.start()
         placement = self.wait_until_reported()
         self.assertEqual((None, {'m1': 'unknown', 'm2': 'unknown'}, False), (
@@ -96,10 +96,10 @@ class TestAgent(store_base.StoreTestCase):
 
     def remember(self):
         """Another node has reported a change of the load balancer's pool."""
-        self.store.create(base.document())
+        self.store.load_balancers.create(base.document())
         for host in ('node', 'other'):
-            self.store.register_node(host)
-        self.store.place('lb', add=['other'])
+            self.store.nodes.register(host)
+        self.store.placements.place('lb', add=['other'])
         node_api.NodesEndpoint(
             self.store, lambda *_: None, lambda: None).report(
                 {}, 'other', 1, 1, reporting.report(clock=50000, held={
@@ -116,7 +116,7 @@ class TestAgent(store_base.StoreTestCase):
 
     def test_node_without_state_gets_the_history_of_others(self):
         self.remember()
-        self.store.place('lb', add=['node'])
+        self.store.placements.place('lb', add=['node'])
         self.serve(node_api.NodesEndpoint)
         self.start()
         self.assertHasHistory()
@@ -135,7 +135,7 @@ class TestAgent(store_base.StoreTestCase):
         self.start('report_interval = 1\n')
         agent = self.agents[-1][0]
         self.wait_until(lambda: agent._link.wanted is not None)
-        self.store.place('lb', add=['node'])
+        self.store.placements.place('lb', add=['node'])
         self.assertHasHistory()
         self.wait_until_reported()
         self.assertEqual([['lb']], asked)

@@ -41,23 +41,24 @@ class AdvanceTestCase(store_base.StoreTestCase):
         """Process the items that are due now, and return their ids."""
         done = []
         for _ in range(steps):
-            items = self.store.claim('test', 1, 60)
+            items = self.store.work.claim('test', 1, 60)
             if not items:
                 return done
             again = self.advance.step(items[0], lambda: True)
             if again is not workers.FINISHED:
-                self.store.finish(items[0], 'test', again)
+                self.store.work.finish(items[0], 'test', again)
             done.append(items[0].load_balancer_id)
         self.fail(f'it never ends: {done}')
 
     def request(self, change, seconds=30):
         request = str(uuid.uuid4())
-        self.store.request(change, request, self.store.now() + seconds)
+        self.store.requests.add(change, request,
+                                self.store.database.now() + seconds)
         return request
 
     def commit(self, pending=None, deleted=()):
         """End Octavia's transaction in which it made the request."""
-        row = self.store.load_balancer('lb')
+        row = self.store.load_balancers.get('lb')
         document = row.pending['expected'] or row.document
         if deleted:
             document = self.octavia.documents['lb']
@@ -77,7 +78,7 @@ class AdvanceTestCase(store_base.StoreTestCase):
         self.work()
 
     def document(self):
-        row = self.store.load_balancer('lb')
+        row = self.store.load_balancers.get('lb')
         return row and row.document
 
     def members(self):

@@ -75,21 +75,21 @@ class StoreTestCase(base.TestCase):
         """Replace the database's time by self.now, which only tests move."""
         self.now = 1_000_000.0
         self.enterContext(mock.patch.object(
-            store_base.Base, '_now', staticmethod(lambda session: self.now)))
+            store_base, 'now', lambda session: self.now))
 
     def set_conditions(self, **conditions):
         """Store conditions as the leader does: host → condition."""
-        token = self.store.acquire('duty', 'test', 60)
-        self.store.set_conditions(conditions, 'duty', token)
+        token = self.store.leases.acquire('duty', 'test', 60)
+        self.store.nodes.set_conditions(conditions, 'duty', token)
 
     def seen(self, host, state):
         """Let a registered node report."""
-        self.store.register_node(host)
+        self.store.nodes.register(host)
         return self._take(host, state=state).is_new
 
     def generations(self, host):
         """Of all that a node should have, by id."""
-        return self.store.generations(host)['generations']
+        return self.store.deltas.generations(host)['generations']
 
     def report_held(self, host, as_of, generations, error=None, members=(),
                     announced=True):
@@ -105,18 +105,18 @@ class StoreTestCase(base.TestCase):
 
     def report_wanted(self, host, error=None, members=(), announced=True):
         """A node reports that it has looked at all that it should have."""
-        expected = self.store.generations(host)
+        expected = self.store.deltas.generations(host)
         return self.report_held(
             host, expected['as_of'], expected['generations'], error, members,
             announced)
 
     def count(self, host, counters):
         """A node that is registered reports counters and nothing else."""
-        self.store.register_node(host)
+        self.store.nodes.register(host)
         self._take(host, counters=counters)
 
     def _take(self, host, **more):
-        return self.store.take(host, next(self._epochs), 1, {
+        return self.store.reports.take(host, next(self._epochs), 1, {
             'as_of': 0, 'complete': False, 'held': {}, 'gone': [],
             'counters': {}, 'state': None, **more})
 

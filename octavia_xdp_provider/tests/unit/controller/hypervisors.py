@@ -60,7 +60,7 @@ class Host:
         self.held, self.as_of = {}, 0
         self.errors = {}
         self._seq = 0
-        test.store.register_hypervisor(name)
+        test.store.hypervisors.register(name)
 
     def pass_(self):
         """Fetch, apply and report."""
@@ -107,10 +107,10 @@ class ZeroTouchTestCase(base.StoreTestCase):
         self.hv1, self.hv2 = Host(self, 'hv1', 1), Host(self, 'hv2', 2)
         for host in (self.hv1, self.hv2):
             host.pass_()
-        self.store.register_node('lb1')
+        self.store.nodes.register('lb1')
         self.seen('lb1', {})
         self.set_conditions(lb1='live')
-        self.token = self.store.acquire(LEASE, 'test', 1e6)
+        self.token = self.store.leases.acquire(LEASE, 'test', 1e6)
         self.hints = notified.Notified()
         self.worker = self.new_worker()
 
@@ -131,8 +131,8 @@ class ZeroTouchTestCase(base.StoreTestCase):
         return tree
 
     def create(self, key='lb', **more):
-        self.store.create(spec.document(key, self.tree(**more)))
-        self.store.place(key, ('lb1',), decided_on=frozenset())
+        self.store.load_balancers.create(spec.document(key, self.tree(**more)))
+        self.store.placements.place(key, ('lb1',), decided_on=frozenset())
 
     def step(self):
         """Step with all periodic work due."""
@@ -140,7 +140,7 @@ class ZeroTouchTestCase(base.StoreTestCase):
         self.worker.step()
 
     def row(self, key='lb'):
-        return self.store.load_balancer(key)
+        return self.store.load_balancers.get(key)
 
     def members(self, key='lb'):
         return self.row(key).document['pools']['pool']['members']
@@ -165,4 +165,4 @@ class ZeroTouchTestCase(base.StoreTestCase):
         self.step()
 
     def ways(self, key='lb'):
-        return {way.member_id: way for way in self.store.member_ways(key)}
+        return {way.member_id: way for way in self.store.ways.select(key)}

@@ -28,11 +28,11 @@ class NodeApiTestCase(store_base.StoreTestCase):
         self.api = node_api.NodesEndpoint(
             self.store, lambda host, ids, held: self.touched.append(ids),
             lambda: self.appeared.append(1))
-        self.store.create(base.document())
-        self.store.create(self.other())
+        self.store.load_balancers.create(base.document())
+        self.store.load_balancers.create(self.other())
         for host, key in (('a', 'lb'), ('b', 'other')):
-            self.store.register_node(host)
-            self.store.place(key, add=[host])
+            self.store.nodes.register(host)
+            self.store.placements.place(key, add=[host])
 
     def other(self):
         tree = base.tree(vip_address='203.0.113.11')
@@ -42,7 +42,7 @@ class NodeApiTestCase(store_base.StoreTestCase):
         return spec.document('other', tree)
 
     def placement(self, key='lb'):
-        placement, = self.store.placements([key])
+        placement, = self.store.placements.select([key])
         return placement
 
     def take(self, epoch, seq, host='a', **more):

@@ -29,15 +29,15 @@ ADDED = member('create', fields=base.member('198.18.10.13'))
 class RequestsTestCase(store_base.StoreTestCase):
 
     def request(self, change, request=None, seconds=30):
-        return self.store.request(
+        return self.store.requests.add(
             change, request or str(uuid.uuid4()),
-            self.store.now() + seconds).load_balancer_id
+            self.store.database.now() + seconds).load_balancer_id
 
     def pending(self, key='lb'):
-        row = self.store.load_balancer(key)
+        row = self.store.load_balancers.get(key)
         return row and row.pending
 
     def work(self):
-        with self.store._read() as session:
+        with self.store.database.read() as session:
             return {key for key, in session.query(
                 models.Work.load_balancer_id)}

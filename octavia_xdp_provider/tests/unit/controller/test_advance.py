@@ -17,7 +17,7 @@ class TestPromotion(advancing.AdvanceTestCase):
     def test_nodes_get_nothing_before_octavia_has_committed(self):
         self.request(requesting.created())
         self.work()
-        self.assertEqual([], self.store.placements())
+        self.assertEqual([], self.store.placements.select())
         self.assertEqual(set(), self.notified)
         self.assertEqual({}, self.octavia.statuses)
         self.commit()
@@ -37,16 +37,16 @@ class TestPromotion(advancing.AdvanceTestCase):
         self.request(requesting.created())
         self.now += 29 + self.conf.controller.confirm_timeout
         self.work()
-        self.assertIsNotNone(self.store.load_balancer('lb'))
+        self.assertIsNotNone(self.store.load_balancers.get('lb'))
         self.now += 6
         self.work()
-        self.assertIsNone(self.store.load_balancer('lb'))
+        self.assertIsNone(self.store.load_balancers.get('lb'))
         self.assertEqual({}, self.octavia.statuses)
 
     def test_rolled_back_change_has_no_effect(self):
         """A removed object is still in Octavia's tree, and must stay."""
         self.do(requesting.created())
-        before = self.store.load_balancer('lb')
+        before = self.store.load_balancers.get('lb')
         sent = len(self.octavia.messages)
         for change in (
                 requesting.member('update', 'm1', fields={'weight': 9}),
@@ -58,7 +58,7 @@ class TestPromotion(advancing.AdvanceTestCase):
             for _ in range(30):
                 self.work()
                 self.now += 5
-            row = self.store.load_balancer('lb')
+            row = self.store.load_balancers.get('lb')
             self.assertEqual(
                 (before.generation, before.document, None, False),
                 (row.generation, row.document, row.pending, row.deleted))
@@ -67,11 +67,11 @@ class TestPromotion(advancing.AdvanceTestCase):
     def test_cancelled_request_has_no_effect(self):
         self.do(requesting.created())
         request = self.request(requesting.deleted())
-        self.store.cancel(request)
+        self.store.requests.cancel(request)
         # A later deletion is another request.
         self.octavia.trees['lb']['loadbalancer', 'lb'] = 'PENDING_DELETE'
         self.work()
-        self.assertFalse(self.store.load_balancer('lb').deleted)
+        self.assertFalse(self.store.load_balancers.get('lb').deleted)
 
     def test_batch_replaces_the_members(self):
         self.do(requesting.created())
@@ -134,7 +134,7 @@ class TestDeletion(advancing.AdvanceTestCase):
         self.work()
         for key in advancing.ALL:
             self.assertEqual('DELETED', self.provisioning(key))
-        self.assertEqual([], self.store.load_balancers())
+        self.assertEqual([], self.store.load_balancers.select())
 
     def wait(self):
         """Let the time-out pass without a live node's confirmation."""
@@ -156,13 +156,13 @@ class TestDeletion(advancing.AdvanceTestCase):
         self.assertEqual('ERROR', self.provisioning())
         self.assertIn('nodes b have not', logged.output[0])
         sent = len(self.octavia.messages)
-        self.store.mark(['lb'])
+        self.store.work.mark(['lb'])
         self.work()
         self.assertEqual(sent, len(self.octavia.messages))
         self.report('b')
         self.work()
         self.assertEqual('DELETED', self.provisioning())
-        self.assertEqual([], self.store.load_balancers())
+        self.assertEqual([], self.store.load_balancers.select())
 
     def test_error_is_sent_again_if_octavia_did_not_answer(self):
         self.delete()
@@ -211,7 +211,8 @@ class TestDeletion(advancing.AdvanceTestCase):
         """The controller was killed after it had sent DELETED."""
         self.delete()
         self.work()
-        with mock.patch.object(self.store, 'forget', side_effect=SystemExit):
+        with mock.patch.object(self.store.load_balancers, 'forget',
+                               side_effect=SystemExit):
             try:
                 self.report()
                 self.work()
@@ -221,13 +222,13 @@ class TestDeletion(advancing.AdvanceTestCase):
         self.now += 61
         self.restart()
         self.work()
-        self.assertEqual([], self.store.load_balancers())
+        self.assertEqual([], self.store.load_balancers.select())
 
     def test_repeated_deletion_of_a_member_does_not_block(self):
         self.request(requesting.member('delete', 'm1'))
         self.commit(advancing.PATH, {('member', 'm1')})
         self.work()
-        with mock.patch.object(self.store, 'note_sent',
+        with mock.patch.object(self.store.sent_statuses, 'note',
                                side_effect=SystemExit):
             try:
                 self.report()
@@ -238,29 +239,29 @@ class TestDeletion(advancing.AdvanceTestCase):
         self.restart()
         self.report()
         self.work()
-        self.assertEqual((), self.store.load_balancer('lb').removed)
+        self.assertEqual((), self.store.load_balancers.get('lb').removed)
         self.assertEqual('ACTIVE', self.provisioning())
 
     def test_deletion_of_unknown_load_balancer_ends(self):
         other = spec.document('other', base.tree())
         self.octavia.commit(other, (), {('loadbalancer', 'other')})
-        self.store.request(
+        self.store.requests.add(
             requesting.deleted('other'),
-            'request', self.store.now() + 30)
+            'request', self.store.database.now() + 30)
         self.work()
         self.assertIsNone(self.octavia.tree('other'))
         self.assertEqual('ACTIVE', self.provisioning('lb'))
 
     def test_rolled_back_deletion_of_unknown_load_balancer_has_no_effect(self):
         self.octavia.commit(spec.document('other', base.tree()))
-        self.store.request(
+        self.store.requests.add(
             requesting.deleted('other'),
-            'request', self.store.now() + 30)
+            'request', self.store.database.now() + 30)
         for _ in range(30):
             self.work()
             self.now += 5
         self.assertIsNone(self.provisioning('other'))
-        self.assertIsNone(self.store.tombstone('other'))
+        self.assertIsNone(self.store.load_balancers.tombstone('other'))
 
 
 class TestFailover(advancing.AdvanceTestCase):
@@ -275,7 +276,7 @@ class TestFailover(advancing.AdvanceTestCase):
         self.seen('d', {})
 
     def on(self):
-        return {row.host for row in self.store.placements()
+        return {row.host for row in self.store.placements.select()
                 if row.removed_generation is None}
 
     def failover(self):
@@ -321,7 +322,8 @@ class TestFailover(advancing.AdvanceTestCase):
         self.assertEqual('ACTIVE', self.octavia.trees['lb'][
             'loadbalancer', 'lb'])
         self.assertEqual({'a', 'b'}, self.on())
-        self.assertFalse(any(row.replace for row in self.store.placements()))
+        self.assertFalse(any(row.replace
+                             for row in self.store.placements.select()))
 
 
 class TestLimitsOfConnections(advancing.AdvanceTestCase):
@@ -338,7 +340,7 @@ class TestLimitsOfConnections(advancing.AdvanceTestCase):
     def create_nat(self):
         for host, pool in (('a', '203.0.113.128/31'),
                            ('b', '203.0.113.130/31')):
-            self.store.set_nat_pools(host, (pool,))
+            self.store.nodes.set_nat_pools(host, (pool,))
             self.seen(host, {'document_version': spec.VERSION,
                              'nat': {'pools': [pool]}})
         self.do(requesting.created(flavor={'forwarding': 'nat'}))
@@ -355,16 +357,16 @@ class TestLimitsOfConnections(advancing.AdvanceTestCase):
         self.assertEqual({'a', 'b'}, self.notified)
         self.assertEqual('ACTIVE', self.provisioning('listener'))
         self.set_conditions(a='live', b='dead')
-        self.store.mark(['lb'])
+        self.store.work.mark(['lb'])
         self.work()
         self.assertEqual(['a'], self.announcing())
         self.report('b', announced=False)
         self.set_conditions(a='live', b='live')
-        self.store.mark(['lb'])
+        self.store.work.mark(['lb'])
         self.work()
         # Only once it reports that it announces the VIP.
         self.assertEqual(['a'], self.announcing())
         self.report('b')
-        self.store.mark(['lb'])
+        self.store.work.mark(['lb'])
         self.work()
         self.assertEqual(['a', 'b'], self.announcing())

@@ -51,7 +51,7 @@ class TestStatuses(advancing.AdvanceTestCase):
             self.provisioning(), self.octavia.operating('lb')))
         sent = len(self.octavia.messages)
         self.report(error='a map is full')
-        self.store.mark(['lb'])
+        self.store.work.mark(['lb'])
         self.work()
         self.assertEqual(sent, len(self.octavia.messages), 'sent again')
         # The tenant corrects the change.
@@ -82,7 +82,7 @@ class TestStatuses(advancing.AdvanceTestCase):
         for _ in range(3):
             self.restart()
             self.report()
-            self.store.mark(['lb'])
+            self.store.work.mark(['lb'])
             self.now += 600
             self.work()
         self.assertEqual(sent, len(self.octavia.messages))
@@ -114,46 +114,46 @@ class TestStatuses(advancing.AdvanceTestCase):
         self.report('b')
         self.work()
         self.assertEqual('DELETED', self.provisioning('m1'))
-        self.assertEqual((), self.store.load_balancer('lb').removed)
+        self.assertEqual((), self.store.load_balancers.get('lb').removed)
 
     def test_lost_item_sends_nothing(self):
         self.report()
-        item, = self.store.claim('test', 1, 60)
+        item, = self.store.work.claim('test', 1, 60)
         self.advance.step(item, lambda: False)
         self.assertEqual({}, self.octavia.statuses)
 
     def test_item_leaves_the_queue_with_the_last_statuses(self):
         self.report()
-        item, = self.store.claim('test', 1, 60)
+        item, = self.store.work.claim('test', 1, 60)
         self.assertIs(workers.FINISHED,
                       self.advance.step(item, lambda: True))
         self.assertEqual('ACTIVE', self.provisioning())
-        self.assertEqual(set(), self.store.marked(['lb']))
+        self.assertEqual(set(), self.store.work.marked(['lb']))
         # Nothing is sent, and so nothing is stored.
-        self.store.mark(['lb'])
-        item, = self.store.claim('test', 1, 60)
+        self.store.work.mark(['lb'])
+        item, = self.store.work.claim('test', 1, 60)
         self.assertIsNone(self.advance.step(item, lambda: True))
 
     def test_item_stays_if_it_was_marked_or_taken_over(self):
         self.report()
-        item, = self.store.claim('test', 1, 60)
-        self.store.mark(['lb'])
+        item, = self.store.work.claim('test', 1, 60)
+        self.store.work.mark(['lb'])
         self.assertIsNone(self.advance.step(item, lambda: True))
         self.assertEqual('ACTIVE', self.provisioning())
-        self.assertEqual({'lb'}, self.store.marked(['lb']))
-        self.assertFalse(self.store.note_sent('lb', 1, item=item))
+        self.assertEqual({'lb'}, self.store.work.marked(['lb']))
+        self.assertFalse(self.store.sent_statuses.note('lb', 1, item=item))
         other = dataclasses.replace(item, owner='another',
                                     version=item.version + 1)
-        self.assertFalse(self.store.note_sent('lb', 1, item=other))
-        self.assertEqual({'lb'}, self.store.marked(['lb']))
+        self.assertFalse(self.store.sent_statuses.note('lb', 1, item=other))
+        self.assertEqual({'lb'}, self.store.work.marked(['lb']))
 
     def test_item_stays_if_another_step_is_due(self):
         self.report('a')
         self.now += self.conf.controller.status_timeout + 1
-        item, = self.store.claim('test', 1, 60)
+        item, = self.store.work.claim('test', 1, 60)
         self.assertIsNone(self.advance.step(item, lambda: True))
         self.assertEqual('ACTIVE', self.provisioning())
-        self.assertEqual({'lb'}, self.store.marked(['lb']))
+        self.assertEqual({'lb'}, self.store.work.marked(['lb']))
 
     def test_error_without_a_live_node_ends_with_its_return(self):
         self.report()
@@ -219,10 +219,10 @@ class TestStatusesInDoubt(advancing.AdvanceTestCase):
             self.assertIsNone(self.octavia.tree('lb'))
             self.now += 61
             # A worker does this after a failure.
-            item, = self.store.claim('another', 1, 60)
-            self.store.finish(item, 'another', 0)
+            item, = self.store.work.claim('another', 1, 60)
+            self.store.work.finish(item, 'another', 0)
             self.work()
-        self.assertIsNone(self.store.load_balancer('lb'))
+        self.assertIsNone(self.store.load_balancers.get('lb'))
 
     def test_status_of_a_dead_controller_is_sent_again(self):
         self.report(members=DOWN)
@@ -240,10 +240,10 @@ class TestClockSetBack(advancing.AdvanceTestCase):
 
     def claimed(self, owner):
         return [item.load_balancer_id
-                for item in self.store.claim(owner, 9, 10)]
+                for item in self.store.work.claim(owner, 9, 10)]
 
     def test_dead_controllers_items_are_taken_over(self):
-        self.store.mark(['lb'])
+        self.store.work.mark(['lb'])
         self.assertEqual(['lb'], self.claimed('dead'))
         self.assertEqual([], self.claimed('own'))
         self.now -= BACK_S
@@ -251,19 +251,20 @@ class TestClockSetBack(advancing.AdvanceTestCase):
         self.assertEqual([], self.claimed('another'))
 
     def test_items_due_later_are_processed(self):
-        self.store.mark(['lb'])
-        item, = self.store.claim('own', 1, 10)
-        self.store.finish(item, 'own', 60)
+        self.store.work.mark(['lb'])
+        item, = self.store.work.claim('own', 1, 10)
+        self.store.work.finish(item, 'own', 60)
         self.assertEqual([], self.claimed('own'))
         self.now -= BACK_S
         self.assertEqual(['lb'], self.claimed('own'))
 
     def test_dead_leaders_lease_ends(self):
-        first = self.store.acquire('lease', 'dead', 10)
-        self.assertIsNone(self.store.acquire('lease', 'own', 10))
+        first = self.store.leases.acquire('lease', 'dead', 10)
+        self.assertIsNone(self.store.leases.acquire('lease', 'own', 10))
         self.now -= BACK_S
-        self.assertEqual(first + 1, self.store.acquire('lease', 'own', 10))
-        self.assertIsNone(self.store.acquire('lease', 'another', 10))
+        self.assertEqual(first + 1, self.store.leases.acquire('lease', 'own',
+                                                              10))
+        self.assertIsNone(self.store.leases.acquire('lease', 'another', 10))
 
     def test_node_that_died_before_is_noticed(self):
         watched = liveness.Liveness(7.5, 60)
@@ -297,4 +298,4 @@ class TestClockSetBack(advancing.AdvanceTestCase):
         for _ in range(40):
             self.work()
             self.now += 5
-        self.assertIsNone(self.store.load_balancer('lb').pending)
+        self.assertIsNone(self.store.load_balancers.get('lb').pending)

@@ -6,8 +6,10 @@ import uuid
 
 from octavia_xdp_provider.contracts import errors
 from octavia_xdp_provider.contracts import spec
+from octavia_xdp_provider.controller.store import base
+from octavia_xdp_provider.controller.store import load_balancers
 from octavia_xdp_provider.controller.store import models
-from octavia_xdp_provider.tests.unit import base
+from octavia_xdp_provider.tests.unit import base as unit
 from octavia_xdp_provider.tests.unit.controller import base as store_base
 from octavia_xdp_provider.tests.unit.controller import requesting
 
@@ -16,19 +18,19 @@ class TestCapacity(store_base.StoreTestCase):
 
     def node(self, host, in_service=True, pools=(), **state):
         """:param pools: for NAT, that are registered."""
-        with self.store._write() as session:
+        with self.store.database.write() as session:
             session.merge(models.Node(
                 host=host, last_seen=0, in_service=in_service,
                 state=json.dumps(state), nat_pools=json.dumps(list(pools))))
 
     def place(self, key, *hosts):
-        with self.store._write() as session:
+        with self.store.database.write() as session:
             for host in hosts:
                 session.add(models.Placement(load_balancer_id=key, host=host,
                                              synced_generation=0))
 
     def request(self, change):
-        return self.store.request(change, str(uuid.uuid4()))
+        return self.store.requests.add(change, str(uuid.uuid4()))
 
     def create(self, number, **more):
         """A load balancer with one listener and two members."""
@@ -36,7 +38,7 @@ class TestCapacity(store_base.StoreTestCase):
         self.request({
             'object': 'loadbalancer', 'action': 'create', 'object_id': key,
             'load_balancer_id': key,
-            'fields': base.numbered_tree(number, **more)})
+            'fields': unit.numbered_tree(number, **more)})
         return key
 
     def assertTold(self, text, error):
@@ -55,7 +57,7 @@ class TestCapacity(store_base.StoreTestCase):
         self.place(self.create(1), 'a')
         error = self.assertRaises(errors.Refused, self.create, 2)
         self.assertTold('a has 1 of 1 services', error)
-        self.assertIsNone(self.store.load_balancer('lb2'))
+        self.assertIsNone(self.store.load_balancers.get('lb2'))
         self.node('b', services=0, services_max=1)
         self.create(2)
 
@@ -77,7 +79,7 @@ class TestCapacity(store_base.StoreTestCase):
             additional_vips=[{'ip_address': '2001:db8::1'}])
 
     def test_change_needs_room_on_each_of_its_nodes(self):
-        self.store.create(base.document())
+        self.store.load_balancers.create(unit.document())
         self.place('lb', 'a', 'b')
         self.node('a', services=1, services_max=10)
         self.node('b', services=1, services_max=1)
@@ -124,8 +126,8 @@ class TestCapacity(store_base.StoreTestCase):
         self.create(4)
 
     def test_vips_older_than_a_node_stay(self):
-        self.store.create(base.document())
-        self.node('a', addresses=[base.VIP])
+        self.store.load_balancers.create(unit.document())
+        self.node('a', addresses=[unit.VIP])
         self.request(requesting.ADDED)
 
     def test_node_blocks_few_addresses(self):
@@ -140,7 +142,7 @@ class TestCapacity(store_base.StoreTestCase):
         self.assertEqual(64, refused)
 
     def test_members_older_than_a_node_stay(self):
-        self.store.create(base.document())
+        self.store.load_balancers.create(unit.document())
         self.node('a', addresses=['198.18.10.12'])
         self.request(requesting.member('delete', 'm1'))
 
@@ -167,7 +169,7 @@ class TestCapacity(store_base.StoreTestCase):
     def test_nat_without_members_needs_a_pool_of_any_family(self):
         self.node('a')
         bare = {'flavor': self.NAT, 'listeners': {}, 'pools': {}}
-        tree = base.tree(**bare)
+        tree = unit.tree(**bare)
         request = {'object': 'loadbalancer', 'action': 'create',
                    'object_id': 'x', 'load_balancer_id': 'x', 'fields': tree}
         self.assertRaises(errors.Refused, self.request, request)
@@ -176,10 +178,10 @@ class TestCapacity(store_base.StoreTestCase):
 
     def test_members_of_a_family_without_a_pool_are_refused(self):
         self.able('a', '198.51.100.0/28')
-        self.store.create(base.document(flavor=self.NAT))
+        self.store.load_balancers.create(unit.document(flavor=self.NAT))
         self.place('lb', 'a')
         request = {'object': 'member', 'action': 'create', 'object_id': 'm6',
-                   'pool_id': 'pool', 'fields': base.member(
+                   'pool_id': 'pool', 'fields': unit.member(
                        '2001:db8:18::11')}
         error = self.assertRaises(errors.Refused, self.request, request)
         self.assertIn('IPv6 members', str(error))
@@ -215,22 +217,22 @@ class TestAddresses(requesting.RequestsTestCase):
         return requesting.created(key, vip_address=vip, listeners={}, pools={
             f'pool-{key}': {
                 'protocol': 'TCP', 'lb_algorithm': 'SOURCE_IP_PORT',
-                'members': {f'm{number}': base.member(address, **more)
+                'members': {f'm{number}': unit.member(address, **more)
                             for number, address in enumerate(members)}}})
 
     def promote(self, key):
-        with self.store._write() as session:
+        with self.store.database.write() as session:
             row = session.get(models.LoadBalancer, key)
-            self.store._set_document(
+            load_balancers._set_document(
                 session, row, json.loads(row.pending)['expected'],
-                self.store._next_generation(session))
+                base.next_generation(session))
             row.pending = None
 
     def test_vip_has_one_load_balancer(self):
         self.request(self.small('one', '203.0.113.10'))
         self.assertRaises(errors.Conflict, self.request,
                           self.small('two', '203.0.113.10'))
-        self.assertIsNone(self.store.load_balancer('two'))
+        self.assertIsNone(self.store.load_balancers.get('two'))
 
     def test_member_cannot_be_a_vip(self):
         self.request(self.small('one', '203.0.113.10', '198.18.10.11'))
@@ -269,10 +271,10 @@ class TestAddresses(requesting.RequestsTestCase):
         self.promote('one')
         self.request({'object': 'member', 'action': 'create',
                       'object_id': 'm0', 'pool_id': 'pool-one',
-                      'fields': base.member('203.0.113.11')}, 'r')
+                      'fields': unit.member('203.0.113.11')}, 'r')
         self.assertRaises(errors.Refused, self.request,
                           self.small('two', '203.0.113.11'))
-        self.store.cancel('r')
+        self.store.requests.cancel('r')
         self.request(self.small('two', '203.0.113.11'))
 
     def test_load_balancers_may_share_a_member(self):

@@ -23,7 +23,7 @@ class TestEnded(advancing.AdvanceTestCase):
     def change(self, change, reports_end=True):
         request = str(uuid.uuid4())
         answer = self.api.change(None, change, request,
-                                 self.store.now() + 30, reports_end)
+                                 self.store.database.now() + 30, reports_end)
         self.assertEqual(request, answer['accepted'])
         return request
 
@@ -43,32 +43,32 @@ class TestEnded(advancing.AdvanceTestCase):
         self.assertIn('m3', self.members())
 
     def test_details_of_refusal_are_in_the_answer_and_the_log(self):
-        self.store.register_node('c')
+        self.store.nodes.register('c')
         self.seen('c', {'services': 0, 'services_max': 0})
-        self.store.set_in_service('a', False)
-        self.store.set_in_service('b', False)
+        self.store.nodes.set_in_service('a', False)
+        self.store.nodes.set_in_service('b', False)
         with self.assertLogs('octavia_xdp_provider.controller') as logged:
             answer = self.api.change(None, requesting.created(), 'r',
-                                     self.store.now() + 30, True)
+                                     self.store.database.now() + 30, True)
         self.assertNotIn('c has', answer['refused'])
         self.assertIn('c has 0 of 0 services', answer['detail'])
         self.assertIn(answer['detail'], logged.output[-1])
 
     def test_rolled_back_change_has_no_effect(self):
         self.do(requesting.created())
-        before = self.store.load_balancer('lb')
+        before = self.store.load_balancers.get('lb')
         self.api.ended(None, self.change(requesting.deleted()), False)
-        self.assertEqual(before, self.store.load_balancer('lb'))
+        self.assertEqual(before, self.store.load_balancers.get('lb'))
 
     def test_repeated_or_late_end_changes_nothing(self):
         self.do(requesting.created())
         request = self.change(requesting.ADDED)
         for _ in range(2):
             self.api.ended(None, request, True)
-        before = self.store.load_balancer('lb')
+        before = self.store.load_balancers.get('lb')
         self.api.ended(None, request, False)
         self.api.ended(None, str(uuid.uuid4()), True)
-        self.assertEqual(before, self.store.load_balancer('lb'))
+        self.assertEqual(before, self.store.load_balancers.get('lb'))
 
     def test_octavia_is_asked_if_the_report_is_lost(self):
         self.change(requesting.created())

@@ -25,8 +25,8 @@ class TestHistory(reporting.NodeApiTestCase):
         super().setUp()
         self.hold_time()
         for host in ('c', 'd', 'boots'):
-            self.store.register_node(host)
-            self.store.place('lb', add=[host])
+            self.store.nodes.register(host)
+            self.store.placements.place('lb', add=[host])
         self.seq = {}
 
     def says(self, host, *changes, key='lb', pool_id='pool', **more):
@@ -76,14 +76,14 @@ class TestHistory(reporting.NodeApiTestCase):
         self.says('a', ADDED)
         self.says('c')
         self.assertEqual({}, self.told())  # d has reported nothing
-        with self.store._write() as session:
+        with self.store.database.write() as session:
             session.get(models.Node, 'c').condition = 'dead'
         self.assertEqual(self.aged(25), self.told())
 
     def test_only_nodes_with_a_placement_get_the_history(self):
         self.says('a', ADDED)
         self.assertEqual({}, self.told('b'))
-        self.store.place('lb', remove=['boots'])
+        self.store.placements.place('lb', remove=['boots'])
         self.assertEqual({}, self.told())
 
     def test_only_load_balancers_that_are_asked_for_are_told(self):
@@ -122,14 +122,14 @@ class TestHistory(reporting.NodeApiTestCase):
         # It starts over, and has lost the load balancer.
         self.take(2, 1, 'a')
         self.assertEqual({}, self.told())
-        with self.store._read() as session:
+        with self.store.database.read() as session:
             self.assertEqual({None}, {
                 row.history for row in session.query(models.Placement)})
 
     def test_node_writes_no_history_of_others(self):
         self.says('a', ADDED, key='other')
         self.says('a', ADDED, key='unknown')
-        with self.store._read() as session:
+        with self.store.database.read() as session:
             self.assertEqual({None}, {
                 row.history for row in session.query(models.Placement)})
 
@@ -141,12 +141,13 @@ class TestHistory(reporting.NodeApiTestCase):
             document['listeners'] = {f'listener-{key}': {
                 **document['listeners']['listener'],
                 'default_pool_id': f'pool-{key}'}}
-            self.store.create(document)
-            self.store.place(key, add=['a', 'boots'])
+            self.store.load_balancers.create(document)
+            self.store.placements.place(key, add=['a', 'boots'])
             self.says('a', ADDED, key=key, pool_id=f'pool-{key}')
         histories, after = {}, None
         while True:
-            told, after = self.store.histories('boots', after, 'dead', limit=2)
+            told, after = self.store.histories.of_others('boots', after,
+                                                         'dead', limit=2)
             self.assertLessEqual(len(told), 2)
             histories.update(told)
             if after is None:

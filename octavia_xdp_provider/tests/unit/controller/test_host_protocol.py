@@ -63,8 +63,8 @@ class TestProtocol(base.StoreTestCase):
     def renew(self):
         super().renew()
         for host in (HOST, OTHER):
-            self.store.register_hypervisor(host)
-        self.token = self.store.acquire('duty', 'test', 3600)
+            self.store.hypervisors.register(host)
+        self.token = self.store.leases.acquire('duty', 'test', 3600)
         self.endpoint = mock.Mock(spec=())
         endpoint = host_api.HostsEndpoint(self.conf, self.store,
                                           lambda: None)
@@ -82,7 +82,7 @@ class TestProtocol(base.StoreTestCase):
             'mtu': source.randint(1280, 1500), 'open': True, 'rules': [],
             'entries': []})
         host = source.choice((HOST, HOST, OTHER))
-        self.store.store_ways(ways.Changes(documents={
+        self.store.ways.store(ways.Changes(documents={
             (host, key): document}), 'duty', self.token)
 
     def test_both_sides_agree_after_losses(self):
@@ -114,7 +114,7 @@ class TestProtocol(base.StoreTestCase):
             self.check(agent, seed)
 
     def check(self, agent, seed):
-        objects = self.store.host_objects([HOST])
+        objects = self.store.hypervisors.objects([HOST])
         # Every removal is confirmed.
         self.assertEqual([], [stored for stored in objects
                               if stored.removed_generation is not None], seed)
@@ -124,7 +124,7 @@ class TestProtocol(base.StoreTestCase):
             in agent.fetcher.wanted.documents.items()}, seed)
         self.assertTrue(all(stored.is_held for stored in objects), seed)
         self.assertEqual([], [
-            stored for stored in self.store.host_objects([OTHER])
+            stored for stored in self.store.hypervisors.objects([OTHER])
             if stored.held_generation], seed)
         self.assertEqual(['198.18.0.0/24'],
                          agent.fetcher.common['networks'], seed)

@@ -20,7 +20,7 @@ class TestLimits(store_base.StoreTestCase):
 
     def request(self, change, **sizes):
         request = str(uuid.uuid4())
-        self.store.request(change, request, limits=limits.Limits(**sizes))
+        self.store.requests.add(change, request, limits=limits.Limits(**sizes))
         return request
 
     def create(self, number, project='p', members=2, **sizes):
@@ -35,7 +35,7 @@ class TestLimits(store_base.StoreTestCase):
         request = self.request({
             'object': 'loadbalancer', 'action': 'create', 'object_id': key,
             'load_balancer_id': key, 'fields': tree}, **sizes)
-        self.store.promote(key, request)
+        self.store.load_balancers.promote(key, request)
 
     def refused(self, function, *arguments, **more):
         error = self.assertRaises(errors.Refused, function, *arguments,
@@ -73,8 +73,8 @@ class TestLimits(store_base.StoreTestCase):
         self.refused(self.create, 4, project_members=4)
         # What is deleted counts no longer.
         request = self.request(requesting.deleted('lb3'))
-        self.store.promote('lb3', request)
-        self.store.forget('lb3')
+        self.store.load_balancers.promote('lb3', request)
+        self.store.load_balancers.forget('lb3')
         self.create(4, project_members=4)
 
     def test_bytes_of_a_load_balancer_are_limited(self):
@@ -108,11 +108,10 @@ class TestLargeDocuments(requesting.RequestsTestCase):
     def setUp(self):
         super().setUp()
         self.steps = []
-        draw, validate = database.Base._draw, validation.validate
+        draw, validate = database.draw, validation.validate
         for target, name, function in (
-                (database.Base, '_draw', staticmethod(
-                    lambda session: (self.steps.append('draw'),
-                                     draw(session)))),
+                (database, 'draw',
+                 lambda session: (self.steps.append('draw'), draw(session))),
                 (validation, 'validate',
                  lambda *arguments: (self.steps.append('validate'),
                                      validate(*arguments))),
@@ -125,7 +124,7 @@ class TestLargeDocuments(requesting.RequestsTestCase):
         return self.steps
 
     def members(self):
-        pending = self.store.load_balancer('lb').pending
+        pending = self.store.load_balancers.get('lb').pending
         return pending['expected']['pools']['pool']['members']
 
     def test_creation_is_validated_before_the_lock(self):
@@ -133,7 +132,7 @@ class TestLargeDocuments(requesting.RequestsTestCase):
                          self.taken(requesting.created()))
 
     def test_change_of_a_large_document_is_validated_before_the_lock(self):
-        self.store.create(base.document())
+        self.store.load_balancers.create(base.document())
         self.assertEqual(['draw', 'validate'], self.taken(requesting.ADDED))
         self.assertEqual(['validate', 'draw'], self.taken(
             requesting.member('create', 'm4',
@@ -141,24 +140,24 @@ class TestLargeDocuments(requesting.RequestsTestCase):
         self.assertEqual({'m1', 'm2', 'm4'}, self.members().keys())
 
     def test_change_of_a_stale_document_is_validated_again(self):
-        self.store.create(base.document())
+        self.store.load_balancers.create(base.document())
         self.request(requesting.ADDED)
-        prepare = self.store._prepare
+        prepare = self.store.requests._prepare
 
         def late(change):
             prepared = prepare(change)
-            self.store.change('lb', without_m1)
+            self.store.load_balancers.change('lb', without_m1)
             return prepared
 
         def without_m1(document):
             del document['pools']['pool']['members']['m1']
             return document
-        with mock.patch.object(self.store, '_prepare', late):
+        with mock.patch.object(self.store.requests, '_prepare', late):
             self.request(requesting.ADDED)
         self.assertEqual({'m2', 'm3'}, self.members().keys())
 
     def test_late_or_unknown_changes_are_refused_as_such_first(self):
-        self.store.create(base.document())
+        self.store.load_balancers.create(base.document())
         self.request(requesting.ADDED)
         bad = requesting.member('update', 'm9', fields={'weight': 1})
         self.assertRaises(errors.TooLate, self.request, bad, seconds=-1)

@@ -27,8 +27,8 @@ class TestRequests(requesting.RequestsTestCase):
     policy = policy('10.0.0.0/8')
 
     def request(self, change):
-        return self.store.request(change, str(uuid.uuid4()),
-                                  policy=self.policy)
+        return self.store.requests.add(change, str(uuid.uuid4()),
+                                       policy=self.policy)
 
     def refused(self, option, change):
         error = self.assertRaises(errors.Refused, self.request, change)
@@ -41,7 +41,7 @@ class TestRequests(requesting.RequestsTestCase):
                                  fields=base.member(address, **more))
 
     def test_ordinary_load_balancers_only_reach_the_fabric(self):
-        self.store.create(base.document())
+        self.store.load_balancers.create(base.document())
         self.refused('address', self.added(VM))
         self.refused('monitor_address',
                      self.added('198.18.10.13', monitor_address=VM))
@@ -49,7 +49,7 @@ class TestRequests(requesting.RequestsTestCase):
                                 monitor_address='198.18.10.14'))
 
     def test_zero_touch_load_balancers_reach_vms_and_probe_the_fabric(self):
-        self.store.create(base.document(**VMS))
+        self.store.load_balancers.create(base.document(**VMS))
         self.request(self.added(VM))
         self.request(self.added(VM, monitor_address=VM))
         self.refused('monitor_address',
@@ -57,7 +57,7 @@ class TestRequests(requesting.RequestsTestCase):
         self.refused('address', self.added('172.16.0.1'))
 
     def test_monitor_address_of_existing_member_is_checked(self):
-        self.store.create(base.document(**VMS))
+        self.store.load_balancers.create(base.document(**VMS))
         change = requesting.member('update', 'm1', fields={
             'monitor_address': '10.0.0.6'})
         self.refused('monitor_address', change)
@@ -67,7 +67,7 @@ class TestRequests(requesting.RequestsTestCase):
         tree['pools']['pool']['members']['m2'] = base.member(VM)
         self.refused('address', requesting.created(
             pools=tree['pools']))
-        self.store.create(base.document())
+        self.store.load_balancers.create(base.document())
         self.refused('address', {
             'object': 'member', 'action': 'replace', 'object_id': None,
             'pool_id': 'pool', 'members': {'new': base.member(VM)}})
@@ -76,7 +76,7 @@ class TestRequests(requesting.RequestsTestCase):
         document = base.document()
         members = document['pools']['pool']['members']
         members['m1'].update(address=VM, monitor_address='10.0.0.6')
-        self.store.create(document)
+        self.store.load_balancers.create(document)
         self.request(self.added('198.18.10.13'))
         self.request(requesting.member('update', 'm1',
                                        fields={'weight': 7}))
@@ -85,7 +85,7 @@ class TestRequests(requesting.RequestsTestCase):
 
     def test_single_list_applies_to_all(self):
         self.policy = policy(members='10.0.0.0/8')
-        self.store.create(base.document())
+        self.store.load_balancers.create(base.document())
         for vip, more in (('203.0.113.11', {}), ('203.0.113.12', VMS)):
             key = f'lb-{vip}'
             self.request(requesting.created(
@@ -96,7 +96,7 @@ class TestRequests(requesting.RequestsTestCase):
     def test_vm_may_have_the_address_of_an_lb_node(self):
         """Packets go to the VM through its hypervisor, and not to the node."""
         self.seen('lb1', {'addresses': [VM, '198.18.10.13']})
-        self.store.create(base.document(**VMS))
+        self.store.load_balancers.create(base.document(**VMS))
         self.request(self.added(VM))
         error = self.assertRaises(errors.Refused, self.request,
                                   self.added('198.18.10.13'))
@@ -105,14 +105,15 @@ class TestRequests(requesting.RequestsTestCase):
         self.assertRaises(errors.Refused, self.request, self.added(VM))
 
     def test_endpoint_asks_with_the_controllers_options(self):
-        self.store.create(base.document())
+        self.store.load_balancers.create(base.document())
         api = driver_api.DriverEndpoint(self.store, lambda *_one: None, None,
                                         None, policy=self.policy)
         answer = api.change(None, self.added(VM), str(uuid.uuid4()),
-                            self.store.now() + 30, True)
+                            self.store.database.now() + 30, True)
         self.assertIn('none that this member may have', answer['refused'])
         answer = api.change(None, self.added('198.18.10.13'),
-                            str(uuid.uuid4()), self.store.now() + 30, True)
+                            str(uuid.uuid4()), self.store.database.now() + 30,
+                            True)
         self.assertIn('accepted', answer)
 
 
@@ -137,7 +138,7 @@ class TestWays(hypervisors.ZeroTouchTestCase):
     def test_vm_without_a_tunnel_is_not_reached(self):
         self.ports.pop(0)
         self.create()
-        self.store.change('lb', self.on_80)
+        self.store.load_balancers.change('lb', self.on_80)
         self.converge()
         self.assertEqual({'m2'}, set(self.sent()))
         self.assertIn('tunnel', self.sent()['m2'])
@@ -154,7 +155,7 @@ class TestWays(hypervisors.ZeroTouchTestCase):
             self.on_80(document)
             document['pools']['pool']['members']['m1']['way'] = 'direct'
             return document
-        self.store.change('lb', direct)
+        self.store.load_balancers.change('lb', direct)
         self.assertIn('m1', self.sent())
         self.converge()
         self.assertNotIn('m1', self.sent())
@@ -167,7 +168,7 @@ class TestWays(hypervisors.ZeroTouchTestCase):
             document['pools']['pool']['members']['m1']['address'] = (
                 '198.18.10.11')
             return document
-        self.store.change('lb', moved)
+        self.store.load_balancers.change('lb', moved)
         self.converge()
         self.assertEqual({'m1', 'm2'}, set(self.sent()))
         self.assertEqual('direct', self.ways()['m1'].way)

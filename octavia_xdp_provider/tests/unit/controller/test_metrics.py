@@ -22,10 +22,10 @@ class TestCollector(base.StoreTestCase):
                                               labels)
 
     def create(self, key, number, *hosts):
-        self.store.create(dict(unit.document(), id=key, pools={},
-                               listeners={},
-                               vip_address=f'203.0.113.{number}'))
-        self.store.place(key, hosts)
+        self.store.load_balancers.create(dict(
+            unit.document(), id=key, pools={}, listeners={},
+            vip_address=f'203.0.113.{number}'))
+        self.store.placements.place(key, hosts)
 
     def report(self, host, error=None):
         self.report_wanted(host, error)
@@ -48,8 +48,8 @@ class TestCollector(base.StoreTestCase):
         self.assertGreater(self.value('node_lag_generations', host='lb2'),
                            lag)
         self.report('lb2', error='full')
-        self.store.place('b', remove=['lb1'])
-        self.store.place('a', drain=['lb1'])
+        self.store.placements.place('b', remove=['lb1'])
+        self.store.placements.place('a', drain=['lb1'])
         self.assertEqual((1, 1, 1), (
             self.value('placements', host='lb2', state='failing'),
             self.value('placements', host='lb1', state='leaving'),
@@ -62,7 +62,7 @@ class TestCollector(base.StoreTestCase):
 
     def test_load_balancers_in_one_zone_only_are_shown(self):
         for host in ('a1', 'a2', 'b1'):
-            self.store.register_node(host, zone=host[0])
+            self.store.nodes.register(host, zone=host[0])
         self.create('a', 1, 'a1', 'a2')
         self.create('b', 2, 'a1', 'b1')
         self.assertEqual((1, 0), tuple(
@@ -80,23 +80,23 @@ class TestCollector(base.StoreTestCase):
         self.create('a', 1)
         for number in range(5):
             self.create(f'b{number}', 10 + number)
-        self.store.place('a', ['lb1'])
+        self.store.placements.place('a', ['lb1'])
         self.assertEqual(1, self.value('node_lag_generations', host='lb1'))
 
     def test_ports_and_silence_of_hypervisors_are_shown(self):
         for host in ('hv1', 'hv2', 'hv3'):
-            self.store.register_hypervisor(host)
-        self.store.set_hypervisor_in_service('hv3', False)
+            self.store.hypervisors.register(host)
+        self.store.hypervisors.set_in_service('hv3', False)
         ids = [f'{number:08}-0000-4000-8000-000000000001'
                for number in range(4)]
-        token = self.store.acquire('duty', 'test', 3600)
-        self.store.store_ways(ways.Changes(documents={
+        token = self.store.leases.acquire('duty', 'test', 3600)
+        self.store.ways.store(ways.Changes(documents={
             ('hv1', key): ('port', {'id': key}) for key in ids} | {
             ('hv1', ids[3]): ('address_set', {'id': ids[3]})}),
             'duty', token)
-        as_of = self.store.host_changes('hv1', 0)['as_of']
-        self.store.hypervisor_seen('hv1')
-        self.store.take_host_report('hv1', 1, 1, {
+        as_of = self.store.hypervisors.changes('hv1', 0)['as_of']
+        self.store.hypervisors.heartbeat('hv1')
+        self.store.host_reports.take('hv1', 1, 1, {
             'as_of': as_of, 'complete': True, 'gone': [], 'counters': {},
             'state': {}, 'held': {
                 ids[0]: {'generation': as_of, 'ifindex': 3, 'error': None},
@@ -118,9 +118,9 @@ class TestCollector(base.StoreTestCase):
     def test_queue_and_load_balancers_are_shown(self):
         self.create('a', 1)
         self.create('b', 2)
-        self.store.delete('b')
-        self.store.mark(['a'])
-        self.store.mark(['later'], delay_s=60)
+        self.store.load_balancers.delete('b')
+        self.store.work.mark(['a'])
+        self.store.work.mark(['later'], delay_s=60)
         self.assertEqual((3, 2), (self.value('work_items'),
                                   self.value('work_due')))
         self.assertEqual((1, 1, 0), tuple(
@@ -130,7 +130,7 @@ class TestCollector(base.StoreTestCase):
     def test_missing_database_is_shown(self):
         def broken():
             raise OSError('gone')
-        self.store.figures = broken
+        self.store.figures.count = broken
         self.assertEqual((0, 1), (self.value('database_up'),
                                   self.value('leader')))
         self.assertIsNone(self.value('work_due'))

@@ -22,8 +22,8 @@ class TestPeersOfNat(reporting.NodeApiTestCase):
             node_api.time, 'monotonic', lambda: self.now))
 
     def has(self, host, *pools):
-        self.store.register_node(host)
-        self.store.set_nat_pools(host, pools)
+        self.store.nodes.register(host)
+        self.store.nodes.set_nat_pools(host, pools)
         self.take(1, 1, host, state={'nat': {'pools': list(pools)}
                                      if pools else None})
 
@@ -56,7 +56,7 @@ class TestPeersOfNat(reporting.NodeApiTestCase):
         self.assertEqual(both[:1], self.peers())
 
     def condition(self, host, word):
-        with self.store._write() as session:
+        with self.store.database.write() as session:
             session.get(models.Node, host).condition = word
 
     def test_peers_have_one_ip_version(self):
@@ -88,20 +88,21 @@ class TestPeersOfNat(reporting.NodeApiTestCase):
         self.has('a', '198.51.100.0/31')
         self.has('b', '198.51.100.4/31')
         self.has('c')
-        self.store.create(base.document())
-        self.store.place('lb', ['a', 'b', 'c'])
+        self.store.load_balancers.create(base.document())
+        self.store.placements.place('lb', ['a', 'b', 'c'])
         self.assertIs(False, self.moving())
-        self.store.place('lb', drain=['c'])  # It does not do NAT.
+        self.store.placements.place('lb', drain=['c'])  # It does not do NAT.
         self.assertIs(False, self.moving())
-        self.store.place('lb', drain=['b'])
+        self.store.placements.place('lb', drain=['b'])
         self.assertIs(True, self.moving())
-        self.store.place('lb', withdraw=['b'])
+        self.store.placements.place('lb', withdraw=['b'])
         self.assertIs(True, self.moving())
-        self.store.place('lb', restore=['b'])
+        self.store.placements.place('lb', restore=['b'])
         self.assertIs(False, self.moving())
-        self.store.place('lb', withdraw=['a'])
+        self.store.placements.place('lb', withdraw=['a'])
         self.assertIs(True, self.moving())
-        self.store.place('lb', remove=['a'])  # It may still announce it.
+        # It may still announce it.
+        self.store.placements.place('lb', remove=['a'])
         self.assertIs(True, self.moving())
         self.condition('a', 'dead')
         self.assertIs(False, self.moving())
@@ -112,7 +113,7 @@ class TestPeersOfNat(reporting.NodeApiTestCase):
 
     def test_moving_flows_are_found_by_an_index(self):
         """Thousands of placements are not read every two seconds."""
-        with self.store._reading_rows() as connection:
+        with self.store.database.read_rows() as connection:
             statement = placements._DRAINING.params(hosts=['a', 'b']).compile(
                 connection, compile_kwargs={'literal_binds': True})
             plan = connection.exec_driver_sql(
@@ -127,27 +128,27 @@ class TestBoundary(reporting.NodeApiTestCase):
         refused = self.assertRaises(errors.Refused, self.take, 1, 1,
                                     host='gone')
         self.assertIn('node create', str(refused))
-        self.assertEqual({'a', 'b'}, set(self.store.registered_hosts()))
+        self.assertEqual({'a', 'b'}, set(self.store.nodes.hosts()))
 
     def test_foreign_placements_are_not_changed(self):
-        self.store.register_node('stolen')
-        before = self.store.placements()
+        self.store.nodes.register('stolen')
+        before = self.store.placements.select()
         for epoch in (1, 2):
             self.take(epoch, 1, host='stolen', held={
                 'lb': reporting.held(9, 'x'), 'other': reporting.held(9),
                 'none': reporting.held(9)}, gone=['lb'], as_of=2 ** 40)
-        self.assertEqual(before, self.store.placements())
+        self.assertEqual(before, self.store.placements.select())
 
     def test_foreign_counters_are_ignored(self):
         counters = {'foreign': {'bytes': 10 ** 9, 'flows': 9}}
         self.take(1, 1, counters={'lb': counters, 'other': counters})
-        self.assertEqual({}, self.store.statistics(10))
+        self.assertEqual({}, self.store.figures.statistics(10))
         # Nor by a row that another node has made.
         self.api.report({}, 'b', 1, 1, reporting.report(counters={
             'other': {'foreign': {'bytes': 5, 'flows': 1}}}))
         self.take(1, 2, counters={'lb': counters})
         self.assertEqual({'foreign': (5, 1, 0, 0, 0)},
-                         self.store.statistics(10))
+                         self.store.figures.statistics(10))
 
     def test_foreign_documents_are_not_sent(self):
         self.take(1, 1)
@@ -164,16 +165,16 @@ class TestBoundary(reporting.NodeApiTestCase):
                                         ('b', 'other', 'foreign')):
                 self.take(1, seq + 1, host, counters={key: {listener: {
                     'bytes': (seq % 2) * messages.COUNTER_MAX, 'flows': 1}}})
-        with self.store._write() as session:
+        with self.store.database.write() as session:
             session.add(models.ListenerCounter(
                 listener_id='listener', host='b', load_balancer_id='lb',
                 last_bytes=0, last_flows=0, total_flows=1,
                 total_bytes=2 ** 63 - 1))
-        statistics = self.store.statistics(60)
+        statistics = self.store.figures.statistics(60)
         self.assertLessEqual(2 ** 63 - 1, statistics['listener'].bytes)
         self.assertEqual(2, statistics['listener'].flows)
-        self.assertLessEqual(2 ** 63 - 1, self.store.traffic_of_nodes()[
-            'b'].bytes)
+        self.assertLessEqual(2 ** 63 - 1,
+                             self.store.figures.traffic_of_nodes()['b'].bytes)
 
     def test_malformed_messages_are_refused_by_name(self):
         for field, bad in (
@@ -211,7 +212,8 @@ class TestBoundary(reporting.NodeApiTestCase):
             self.assertIn(f'report.{field}', error.option)
         self.assertRaises(errors.Refused, self.api.fetch, {}, 'a', '0')
         self.assertRaises(errors.Refused, self.api.fetch, {}, '', 0)
-        self.assertEqual({0}, {node.last_seen for node in self.store.nodes()})
+        self.assertEqual({0}, {node.last_seen
+                               for node in self.store.nodes.all()})
 
 
 class TestPages(reporting.NodeApiTestCase):
@@ -219,19 +221,20 @@ class TestPages(reporting.NodeApiTestCase):
     def test_pages_together_are_everything(self):
         self.take(1, 1)
         for number in range(20, 25):
-            self.store.create(spec.document(f'lb{number}', base.tree(
-                vip_address=f'203.0.113.{number}', pools={}, listeners={})))
-            self.store.place(f'lb{number}', add=['a'])
+            self.store.load_balancers.create(spec.document(
+                f'lb{number}', base.tree(vip_address=f'203.0.113.{number}',
+                                         pools={}, listeners={})))
+            self.store.placements.place(f'lb{number}', add=['a'])
         pages, after = [], None
         while not pages or after:
-            page = self.store.changes('a', 0, after, limit=2)
+            page = self.store.deltas.changes('a', 0, after, limit=2)
             pages.append([entry['id'] for entry in page['changed']])
             after = page['more']
         self.assertEqual([['lb', 'lb20'], ['lb21', 'lb22'],
                           ['lb23', 'lb24']], pages)
         listed, after = [], None
         while not listed or after:
-            page = self.store.generations('a', after, limit=4)
+            page = self.store.deltas.generations('a', after, limit=4)
             listed += page['generations']
             after = page['more']
         self.assertEqual(['lb', *(f'lb{n}' for n in range(20, 25))], listed)
@@ -240,10 +243,11 @@ class TestPages(reporting.NodeApiTestCase):
         """Load balancers lb20 … with documents of so many bytes at least."""
         self.take(1, 1)
         for number, size in enumerate(sizes, 20):
-            self.store.create(spec.document(f'lb{number}', base.tree(
-                name='x' * size, vip_address=f'203.0.113.{number}', pools={},
-                listeners={})))
-            self.store.place(f'lb{number}', add=['a'])
+            self.store.load_balancers.create(spec.document(
+                f'lb{number}', base.tree(
+                    name='x' * size, vip_address=f'203.0.113.{number}',
+                    pools={}, listeners={})))
+            self.store.placements.place(f'lb{number}', add=['a'])
 
     def pages(self):
         """Ids of changed ones by page, as a node fetches them."""
@@ -273,9 +277,9 @@ class TestPages(reporting.NodeApiTestCase):
     def test_pages_of_oversized_documents_end(self):
         self.sized(5000, 5000, 5000)
         with mock.patch.object(messages, 'DOCUMENT_BYTES_MAX', 10):
-            page = self.store.changes('a', 0, limit=2)
+            page = self.store.deltas.changes('a', 0, limit=2)
             self.assertEqual(([], 'lb20'), (page['changed'], page['more']))
-            page = self.store.changes('a', 0, 'lb20', limit=2)
+            page = self.store.deltas.changes('a', 0, 'lb20', limit=2)
             self.assertEqual(([], None), (page['changed'], page['more']))
 
     def test_only_changes_are_sent(self):
@@ -285,8 +289,8 @@ class TestPages(reporting.NodeApiTestCase):
         self.assertEqual(([], [], None, False), (
             answer['changed'], answer['removed'], answer['more'],
             answer['compare']))
-        self.store.place('other', add=['a'])
-        self.store.place('lb', remove=['a'])
+        self.store.placements.place('other', add=['a'])
+        self.store.placements.place('lb', remove=['a'])
         answer = self.api.fetch({}, 'a', as_of)
         self.assertEqual((['other'], ['lb']), (
             [entry['id'] for entry in answer['changed']], answer['removed']))
@@ -300,10 +304,10 @@ class TestPages(reporting.NodeApiTestCase):
 class TestHeartbeat(reporting.NodeApiTestCase):
 
     def last_seen(self):
-        return {node.host: node.last_seen for node in self.store.nodes()}
+        return {node.host: node.last_seen for node in self.store.nodes.all()}
 
     def test_heartbeat_keeps_a_reported_node_alive(self):
-        api = node_api.HeartbeatEndpoint(self.store.heartbeat)
+        api = node_api.HeartbeatEndpoint(self.store.nodes.heartbeat)
         for host in ('a', 'nobody'):
             api.heartbeat({}, host)
         self.assertEqual({'a': 0, 'b': 0}, self.last_seen())

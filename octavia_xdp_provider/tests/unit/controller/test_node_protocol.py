@@ -74,9 +74,9 @@ class TestProtocol(store_base.StoreTestCase):
     def renew(self):
         super().renew()
         self.touched = set()
-        self.store.register_node(HOST)
+        self.store.nodes.register(HOST)
         # Pages of two controllers, each of which only knows its own ones.
-        self.sent = [pages.Pages(self.store.changes) for _ in range(2)]
+        self.sent = [pages.Pages(self.store.deltas.changes) for _ in range(2)]
         self.endpoints = [
             node_api.NodesEndpoint(
                 self.store, lambda host, ids, held: self.touched.update(ids),
@@ -97,33 +97,35 @@ class TestProtocol(store_base.StoreTestCase):
         """Change the load balancers that the node should have."""
         number = source.randint(1, 6)
         key = f'lb{number}'
-        row = self.store.load_balancer(key)
-        placed = [row for row in self.store.placements([key])
+        row = self.store.load_balancers.get(key)
+        placed = [row for row in self.store.placements.select([key])
                   if row.removed_generation is None]
         event = source.random()
         if row is None:
-            self.store.create(spec.document(
+            self.store.load_balancers.create(spec.document(
                 key, base.numbered_tree(number)))
         elif row.deleted:
-            if not self.store.placements([key]):
-                self.store.forget(key)
+            if not self.store.placements.select([key]):
+                self.store.load_balancers.forget(key)
         elif event < 0.15:
-            self.store.delete(key)
+            self.store.load_balancers.delete(key)
         elif event < 0.4:
-            self.store.place(key, **({'remove': [HOST]} if placed
-                                     else {'add': [HOST]}))
+            self.store.placements.place(key, **({'remove': [HOST]} if placed
+                                                else {'add': [HOST]}))
         else:
             name = f'n{source.randint(0, 99)}'
-            self.store.change(key, lambda document: changes.apply(document, {
-                'object': 'listener', 'action': 'update',
-                'object_id': f'listener{number}', 'fields': {'name': name}}))
+            self.store.load_balancers.change(
+                key, lambda document: changes.apply(document, {
+                    'object': 'listener', 'action': 'update',
+                    'object_id': f'listener{number}',
+                    'fields': {'name': name}}))
 
     def expected(self):
         """Return id → document of the node's load balancers."""
         return {key: spec.for_node(row.document) for key in {
-            row.load_balancer_id for row in self.store.placements()
+            row.load_balancer_id for row in self.store.placements.select()
             if row.removed_generation is None}
-            if (row := self.store.load_balancer(key)) and not row.deleted}
+            if (row := self.store.load_balancers.get(key)) and not row.deleted}
 
     def test_both_sides_agree_after_losses(self):
         self.received = 0
@@ -165,7 +167,7 @@ class TestProtocol(store_base.StoreTestCase):
         self.assertEqual(expected, {
             key: document for key, (_, document)
             in node.fetcher.wanted.documents.items()}, seed)
-        placements = self.store.placements()
+        placements = self.store.placements.select()
         # Every removal is confirmed.
         self.assertEqual(set(expected), {
             row.load_balancer_id for row in placements}, seed)

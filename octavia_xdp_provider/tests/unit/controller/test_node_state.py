@@ -23,8 +23,8 @@ class TestNodeState(reporting.NodeApiTestCase):
     def setUp(self):
         super().setUp()
         # Also one that is leaving, which has no statuses there any more.
-        self.store.place('other', add=['a'])
-        self.store.place('other', remove=['a'])
+        self.store.placements.place('other', add=['a'])
+        self.store.placements.place('other', remove=['a'])
         self.seq = 0
         self.report()
         self.finish_all()
@@ -36,9 +36,9 @@ class TestNodeState(reporting.NodeApiTestCase):
     def finish_all(self):
         """Nobody has to look at anything any more. Returns what was due."""
         self.touched.clear()
-        items = self.store.claim('test', 100, 60)
+        items = self.store.work.claim('test', 100, 60)
         for item in items:
-            self.store.finish(item, 'test')
+            self.store.work.finish(item, 'test')
         return {item.load_balancer_id for item in items}
 
     def test_new_or_solved_problem_is_work(self):
@@ -96,7 +96,7 @@ class TestHeartbeats(base.StoreTestCase):
             beats.note_alive(host)
         beats.store()
         beats.store()
-        store.heartbeat.assert_called_once_with('a', 'b')
+        store.nodes.heartbeat.assert_called_once_with('a', 'b')
 
     def test_heartbeats_are_stored_after_an_error(self):
         log = self.useFixture(base.fixtures.FakeLogger())
@@ -108,7 +108,7 @@ class TestHeartbeats(base.StoreTestCase):
                 beats.note_alive('a')
                 raise OSError('the database is away')
             noted.set()
-        store.heartbeat.side_effect = heartbeat
+        store.nodes.heartbeat.side_effect = heartbeat
         with mock.patch.object(heartbeats, 'INTERVAL_S', 0.001):
             beats = heartbeats.Heartbeats(store)
             beats.note_alive('a')

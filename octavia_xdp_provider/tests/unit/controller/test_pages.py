@@ -13,8 +13,8 @@ class TestPages(store_base.StoreTestCase):
 
     def setUp(self):
         super().setUp()
-        self.store.register_node(HOST)
-        self.store.create(base.document())
+        self.store.nodes.register(HOST)
+        self.store.load_balancers.create(base.document())
         self.pages = pages.Pages(self.changes)
         self.nodes = node_api.NodesEndpoint(
             self.store, lambda host, ids, held: None, lambda: None,
@@ -24,31 +24,31 @@ class TestPages(store_base.StoreTestCase):
     def changes(self, host, since):
         if self.failing:
             raise self.failing
-        return self.store.changes(host, since)
+        return self.store.deltas.changes(host, since)
 
     def fetch(self, since):
         return self.nodes.fetch({}, HOST, since, None)['as_of']
 
     def rename(self, name):
-        return self.store.change('lb', lambda document: {
+        return self.store.load_balancers.change('lb', lambda document: {
             **document, 'name': name})
 
     def test_page_has_the_changes_since_the_last_one(self):
-        self.store.place('lb', add=[HOST])
+        self.store.placements.place('lb', add=[HOST])
         known = self.fetch(0)
         generation = self.rename('one')
         since, page = self.pages.next(HOST)
         self.assertEqual((known, generation, [('lb', generation)]), (
             since, page['as_of'], [(entry['id'], entry['generation'])
                                    for entry in page['changed']]))
-        self.store.place('lb', remove=[HOST])
+        self.store.placements.place('lb', remove=[HOST])
         since, page = self.pages.next(HOST)
         self.assertEqual((generation, [], ['lb']), (
             since, page['changed'], page['removed']))
 
     def test_useless_pages_are_not_sent(self):
         self.assertIsNone(self.pages.next(HOST), 'not known')
-        self.store.place('lb', add=[HOST])
+        self.store.placements.place('lb', add=[HOST])
         known = self.fetch(0)
         self.assertIsNone(self.pages.next(HOST), 'nothing new')
         self.fetch(known + 100)

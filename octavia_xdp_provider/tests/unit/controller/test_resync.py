@@ -30,7 +30,7 @@ class ResyncTestCase(store_base.StoreTestCase):
         self.octavia = store_base.FakeOctavia()
         self.keys = [f'lb{number}' for number in range(1, self.NUMBER + 1)]
         for number, key in enumerate(self.keys, 1):
-            self.store.create(document(key, number))
+            self.store.load_balancers.create(document(key, number))
             self.commit(document(key, number), 'ACTIVE')
         self.now += self.options.confirm_timeout + 1
         self.token = 1
@@ -49,12 +49,12 @@ class ResyncTestCase(store_base.StoreTestCase):
 
     def work(self):
         """Make the comparisons that workers make, and return the ids."""
-        items = self.store.claim('test', 100, 60)
+        items = self.store.work.claim('test', 100, 60)
         for item in items:
-            row = self.store.load_balancer(item.load_balancer_id)
+            row = self.store.load_balancers.get(item.load_balancer_id)
             if row is not None and row.to_be_compared:
                 comparison.Comparison(self.store, self.octavia).compare(row)
-            self.store.finish(item, 'test')
+            self.store.work.finish(item, 'test')
         return {item.load_balancer_id for item in items}
 
     def settle(self):
@@ -62,7 +62,7 @@ class ResyncTestCase(store_base.StoreTestCase):
         self.work()
 
     def held(self):
-        return {row.id for row in self.store.load_balancers()
+        return {row.id for row in self.store.load_balancers.select()
                 if not row.deleted}
 
 
@@ -141,7 +141,7 @@ class TestMissing(ResyncTestCase):
         self.assertEqual(set(self.keys), self.held())
 
     def test_load_balancer_that_has_just_changed_may_be_missing(self):
-        self.store.create(document('new', 9))
+        self.store.load_balancers.create(document('new', 9))
         difference = self.resync.look()
         self.assertEqual([], difference.missing)
         self.now += self.options.confirm_timeout + 1
@@ -159,20 +159,20 @@ class TestDrift(ResyncTestCase):
         self.run_once()
         self.assertEqual({'lb2'}, self.work())
         self.assertEqual('new',
-                         self.store.load_balancer('lb2').document['name'])
+                         self.store.load_balancers.get('lb2').document['name'])
         self.settle()
         self.run_once()
         self.assertEqual(set(), self.work())
 
     def test_pending_objects_are_sent(self):
-        row = self.store.load_balancer('lb3')
-        self.store.note_sent('lb3', row.generation, active=True)
-        self.assertEqual((), self.store.load_balancer('lb3').unconfirmed)
+        row = self.store.load_balancers.get('lb3')
+        self.store.sent_statuses.note('lb3', row.generation, active=True)
+        self.assertEqual((), self.store.load_balancers.get('lb3').unconfirmed)
         self.octavia.trees['lb3']['loadbalancer', 'lb3'] = 'PENDING_UPDATE'
         self.run_once()
         self.assertEqual({'lb3'}, self.work())
         self.assertEqual((('loadbalancer', 'lb3', 0),),
-                         self.store.load_balancer('lb3').unconfirmed)
+                         self.store.load_balancers.get('lb3').unconfirmed)
 
     def test_unknown_load_balancer_is_taken_over_at_the_second_list(self):
         self.commit(document('lb9', 9), 'ACTIVE')
@@ -186,7 +186,7 @@ class TestComparison(ResyncTestCase):
 
     def compare(self, key, row=None):
         comparison.Comparison(self.store, self.octavia).compare(
-            row or self.store.load_balancer(key))
+            row or self.store.load_balancers.get(key))
 
     def test_answer_without_it_removes_nothing(self):
         for answer in ({'tree.return_value': None},
@@ -198,10 +198,10 @@ class TestComparison(ResyncTestCase):
                 'document.return_value': document('lb1', 1), **answer})
             for _ in range(10):
                 comparison.Comparison(self.store, octavia).compare(
-                    self.store.load_balancer('lb1'))
+                    self.store.load_balancers.get('lb1'))
         self.assertIn('lb1', self.held())
         self.assertEqual('web',
-                         self.store.load_balancer('lb1').document['name'])
+                         self.store.load_balancers.get('lb1').document['name'])
 
     def test_load_balancer_that_octavia_deletes_is_removed(self):
         self.octavia.trees['lb1']['loadbalancer', 'lb1'] = 'PENDING_DELETE'
@@ -210,12 +210,13 @@ class TestComparison(ResyncTestCase):
 
     def test_concurrent_change_is_not_undone(self):
         """Octavia's answer is older than the stored document."""
-        old = self.store.load_balancer('lb1')
+        old = self.store.load_balancers.get('lb1')
         self.commit(document('lb1', 1, name='theirs'), 'ACTIVE')
-        self.store.change('lb1', lambda stored: dict(stored, name='newer'))
+        self.store.load_balancers.change('lb1', lambda stored: dict(
+            stored, name='newer'))
         self.compare('lb1', old)
         self.assertEqual('newer',
-                         self.store.load_balancer('lb1').document['name'])
+                         self.store.load_balancers.get('lb1').document['name'])
         self.octavia.trees['lb1']['loadbalancer', 'lb1'] = 'PENDING_DELETE'
         self.compare('lb1', old)
         self.assertIn('lb1', self.held())
@@ -228,15 +229,15 @@ class TestAdoption(store_base.StoreTestCase):
         created = base.document(availability_zone={'zone': 'east'}, flavor={
             'algorithms_served_by_hash': ['ROUND_ROBIN']})
         created['pools']['pool']['lb_algorithm'] = 'ROUND_ROBIN'
-        self.store.create(created)
+        self.store.load_balancers.create(created)
         committed = base.document(name='new')
         committed['pools']['pool']['lb_algorithm'] = 'ROUND_ROBIN'
         octavia = mock.Mock()
         octavia.tree.return_value = {}
         octavia.document.return_value = committed
         comparison.Comparison(self.store, octavia).compare(
-            self.store.load_balancer('lb'))
-        stored = self.store.load_balancer('lb').document
+            self.store.load_balancers.get('lb'))
+        stored = self.store.load_balancers.get('lb').document
         self.assertEqual('new', stored['name'])
         for name in ('flavor', 'availability_zone'):
             self.assertEqual(created[name], stored[name])
@@ -252,15 +253,15 @@ class TestStaleComparison(store_base.StoreTestCase):
 
     def setUp(self):
         super().setUp()
-        self.generation = self.store.create(base.document())
-        self.store.note_sent('lb', self.generation, statuses={}, active=True,
-                             deleted=True)
+        self.generation = self.store.load_balancers.create(base.document())
+        self.store.sent_statuses.note('lb', self.generation, statuses={},
+                                      active=True, deleted=True)
 
     def compared(self):
         """Return what is due after a comparison that began earlier."""
-        self.store.note_compared('lb', self.generation, 'then', PENDING,
-                                 DYING)
-        row = self.store.load_balancer('lb')
+        self.store.sent_statuses.note_compared('lb', self.generation, 'then',
+                                               PENDING, DYING)
+        row = self.store.load_balancers.get('lb')
         return {item[:2] for item in row.unconfirmed}, {
             item[:2] for item in row.removed}
 
@@ -268,11 +269,11 @@ class TestStaleComparison(store_base.StoreTestCase):
         self.assertEqual((PENDING, DYING), self.compared())
 
     def test_pending_change_is_not_made_active(self):
-        self.store.request(
+        self.store.requests.add(
             {'object': 'member', 'action': 'update', 'object_id': 'm1',
              'pool_id': 'pool', 'fields': {'weight': 2}}, 'request')
         self.assertEqual((set(), set()), self.compared())
 
     def test_later_change_is_not_made_active(self):
-        self.store.change('lb', lambda document: document)
+        self.store.load_balancers.change('lb', lambda document: document)
         self.assertEqual((set(), set()), self.compared())

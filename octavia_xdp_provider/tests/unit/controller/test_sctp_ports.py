@@ -69,8 +69,9 @@ class TestSctpPorts(store_base.StoreTestCase):
     def request(self, change):
         validation.check_change(change)
         request = str(uuid.uuid4())
-        stored = self.store.request(change, request, self.store.now() + 30)
-        self.store.promote(stored.load_balancer_id, request)
+        stored = self.store.requests.add(change, request,
+                                         self.store.database.now() + 30)
+        self.store.load_balancers.promote(stored.load_balancer_id, request)
 
     def create(self, member_port='rewrite', **objects):
         tree = base.tree(flavor={'member_port': member_port}, listeners={},

@@ -25,7 +25,7 @@ class Octavia:
             for record in records})
 
 
-class Store:
+class Counters:
     def __init__(self):
         self.sums = {}
 
@@ -37,12 +37,13 @@ class TestStatistics(base.TestCase):
 
     def setUp(self):
         super().setUp()
-        self.store, self.octavia = Store(), Octavia()
-        self.statistics = statistics.Statistics(self.store, self.octavia, 10)
+        self.counters, self.octavia = Counters(), Octavia()
+        self.statistics = statistics.Statistics(
+            self.counters, self.octavia, 10)
 
     def sent(self, sums):
         self.octavia.messages.clear()
-        self.store.sums = sums
+        self.counters.sums = sums
         self.statistics.send()
         return self.octavia.messages
 
@@ -63,11 +64,11 @@ class TestStatistics(base.TestCase):
         self.assertEqual([], self.sent({'a': (1, 1), 'b': (3, 2)}))
 
     def test_late_sums_of_a_former_leader_are_overwritten(self):
-        other = statistics.Statistics(self.store, self.octavia, 10)
-        self.store.sums = {'a': (9, 9)}
-        old = Store()
+        other = statistics.Statistics(self.counters, self.octavia, 10)
+        self.counters.sums = {'a': (9, 9)}
+        old = Counters()
         old.sums = {'a': (1, 1)}
-        other._store = old
+        other._counters = old
         self.statistics.send()
         other.send()
         self.assertEqual([{'a': (9, 9)}], self.sent({'a': (9, 9)}))
@@ -122,8 +123,8 @@ class TestSums(store_base.StoreTestCase):
     def setUp(self):
         super().setUp()
         self.hold_time()
-        self.store.create(base.document())
-        self.store.place('lb', ['a', 'b'])
+        self.store.load_balancers.create(base.document())
+        self.store.placements.place('lb', ['a', 'b'])
 
     def hear(self, *hosts):
         for host in hosts:
@@ -134,7 +135,7 @@ class TestSums(store_base.StoreTestCase):
             'bytes': size, 'flows': flows, **more}}})
 
     def sums(self):
-        return self.store.statistics(10)['listener']
+        return self.store.figures.statistics(10)['listener']
 
     def test_restarted_node_continues_its_counts(self):
         self.count('a', 10, 1)
@@ -146,8 +147,8 @@ class TestSums(store_base.StoreTestCase):
 
     def test_counts_of_a_removed_node_stay(self):
         self.count('a', 10, 1, drops=3)
-        self.store.place('lb', remove=['a'])
-        self.store.remove_node('a')
+        self.store.placements.place('lb', remove=['a'])
+        self.store.nodes.remove('a')
         self.assertEqual((10, 1, 3, 0, 0), self.sums())
         self.count('b', 1, 1, drops=1)
         self.assertEqual((11, 2, 4, 0, 0), self.sums())
@@ -178,10 +179,10 @@ class TestSums(store_base.StoreTestCase):
         self.hear('a', 'b')
         self.count('a', 10, 1, active=7)
         self.count('b', 10, 1, active=5)
-        self.store.place('lb', remove=['b'])
+        self.store.placements.place('lb', remove=['b'])
         self.report_held('b', 10 ** 9, {})
         self.assertEqual((20, 2, 0, 7, 0), self.sums())
-        self.store.remove_node('a')
+        self.store.nodes.remove('a')
         self.assertEqual((20, 2, 0, 0, 0), self.sums())
 
     def test_bytes_to_clients_are_summed_if_reported(self):

@@ -42,6 +42,6 @@ class TestSqlite(store_base.StoreTestCase):
 
     def test_readers_do_not_wait_for_writers(self):
         other = queries.Store(schema.context_manager(self.conf))
-        with self.store._write() as session:
+        with self.store.database.write() as session:
             session.execute(sa.update(models.Sequence).values(value=7))
-            self.assertEqual([], other.load_balancers())
+            self.assertEqual([], other.load_balancers.select())

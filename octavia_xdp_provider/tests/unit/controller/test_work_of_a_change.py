@@ -33,8 +33,8 @@ class Counter:
     def __init__(self, store):
         self.statements = []
         self.transactions = 0
-        engine = store._writer
-        assert store._reader is engine
+        engine = store.database._writer
+        assert store.database._reader is engine
         sa.event.listen(engine, 'before_cursor_execute', self._execute)
         sa.event.listen(engine, 'begin', self._begin)
 
@@ -76,7 +76,7 @@ class TestWork(store_base.StoreTestCase):
         self.driver = driver_api.DriverEndpoint(
             self.store, lambda reports_end: None, self.named.update,
             lambda change: self.named.add(change.load_balancer_id))
-        self.pages = pages.Pages(self.store.changes)
+        self.pages = pages.Pages(self.store.deltas.changes)
         self.nodes = node_api.NodesEndpoint(
             self.store, lambda host, ids, held: self.named.update(ids),
             lambda: None, self.pages.fetched)
@@ -89,7 +89,8 @@ class TestWork(store_base.StoreTestCase):
     def change(self, change, document):
         """Do the part of octavia-api and the driver."""
         request = str(uuid.uuid4())
-        self.driver.change(None, change, request, self.store.now() + 30, True)
+        self.driver.change(None, change, request,
+                           self.store.database.now() + 30, True)
         committed = document()
         self.octavia.commit(committed, {('loadbalancer', committed['id'])})
         self.driver.ended(None, request, True)
@@ -98,11 +99,11 @@ class TestWork(store_base.StoreTestCase):
         """Make one step for the items that were woken."""
         ids, stepped = set(self.named), []
         self.named.clear()
-        for item in self.store.claim('test', 8, 60, ids):
+        for item in self.store.work.claim('test', 8, 60, ids):
             stepped.append(item.load_balancer_id)
             again = self.advance.step(item, lambda: True)
             if again is not workers.FINISHED:
-                self.store.finish(item, 'test', again)
+                self.store.work.finish(item, 'test', again)
         return stepped
 
     def turn(self, host):
@@ -135,7 +136,7 @@ class TestWork(store_base.StoreTestCase):
         self.finish()
 
     def pending(self, key):
-        row = self.store.load_balancer(key)
+        row = self.store.load_balancers.get(key)
         return row.pending['expected']
 
     def finish(self):
@@ -160,9 +161,9 @@ class TestWork(store_base.StoreTestCase):
         self.count.clear()
         self.update(number, 9)
         cost = len(self.count.statements), self.count.transactions
-        row = self.store.load_balancer(f'lb{number}')
+        row = self.store.load_balancers.get(f'lb{number}')
         self.assertEqual((), row.unconfirmed)
-        self.assertEqual(set(), self.store.marked([row.id]))
+        self.assertEqual(set(), self.store.work.marked([row.id]))
         self.assertEqual('ACTIVE', self.octavia.trees[row.id][
             'loadbalancer', row.id])
         return cost

@@ -56,23 +56,24 @@ class TestWorkers(base.StoreTestCase):
         def step(item, is_mine):
             if item.load_balancer_id == 'bad':
                 raise RuntimeError('it cannot be done')
-        self.store.mark(['bad'])
-        self.store.mark(['b', 'c', 'd'])
+        self.store.work.mark(['bad'])
+        self.store.work.mark(['b', 'c', 'd'])
         self.start(step)
         self.wait(lambda: {'b', 'c', 'd'} <= set(self.done)
                   and self.done.count('bad') > 2)
         self.stop()
-        self.assertEqual({'bad'}, self.store.marked(['bad', 'b', 'c', 'd']))
+        self.assertEqual(
+            {'bad'}, self.store.work.marked(['bad', 'b', 'c', 'd']))
         self.assertEqual(1, log.output.count(
             'Load balancer bad: RuntimeError: it cannot be done'))
 
     def test_item_that_the_step_finished_is_left_alone(self):
         def step(item, is_mine):
-            self.store.finish(item, item.owner)
+            self.store.work.finish(item, item.owner)
             return workers.FINISHED
-        self.store.mark(['lb'])
-        with mock.patch.object(self.store, 'finish',
-                               wraps=self.store.finish) as finish:
+        self.store.work.mark(['lb'])
+        with mock.patch.object(self.store.work, 'finish',
+                               wraps=self.store.work.finish) as finish:
             self.start(step)
             self.wait(lambda: self.done == ['lb'])
             self.stop()
@@ -83,18 +84,18 @@ class TestWorkers(base.StoreTestCase):
                         errors.OctaviaUnavailable('not there'), None))
         step = mock.Mock(side_effect=lambda item, is_mine: raised(
             next(answers)))
-        self.store.mark(['lb'])
+        self.store.work.mark(['lb'])
         self.start(step)
         self.wait(lambda: len(self.done) == 3)
         self.stop()
-        self.assertEqual(set(), self.store.marked(['lb']))
+        self.assertEqual(set(), self.store.work.marked(['lb']))
         # The number of failures in a row determines the back-off.
         self.assertEqual([0, 1, 2], [
             call.args[0].failures for call in step.mock_calls])
 
     def test_items_run_in_parallel(self):
         together = threading.Barrier(3)
-        self.store.mark(['a', 'b', 'c'])
+        self.store.work.mark(['a', 'b', 'c'])
         self.start(lambda item, is_mine: together.wait(LIMIT_S) and None,
                    threads=3)
         self.wait(lambda: len(self.done) == 3)
@@ -107,10 +108,10 @@ class TestWorkers(base.StoreTestCase):
         def step(item, is_mine):
             if item.load_balancer_id == 'long':
                 go_on.wait(LIMIT_S)
-        self.store.mark(['long'])
+        self.store.work.mark(['long'])
         self.start(step, threads=2)
         for key in ('a', 'b', 'c'):
-            self.store.mark([key])
+            self.store.work.mark([key])
             self.workers.wake()
         self.wait(lambda: len(self.done) == 3)
         self.assertNotIn('long', self.done)
@@ -125,15 +126,15 @@ class TestWorkers(base.StoreTestCase):
             if 'slow' in item.load_balancer_id:
                 with self.waiting.of(item.load_balancer_id):
                     go_on.wait(LIMIT_S)
-        self.store.mark(['slow1', 'slow2'])
+        self.store.work.mark(['slow1', 'slow2'])
         self.start(step)
         for key in ('a', 'b', 'c'):
-            self.store.mark([key])
+            self.store.work.mark([key])
             self.workers.wake()
         self.wait(lambda: len(self.done) == 3)
         self.assertEqual(['a', 'b', 'c'], sorted(self.done))
         self.assertTrue(self.waiting.is_full)
-        self.assertEqual([], self.store.claim('other', 5, 60))
+        self.assertEqual([], self.store.work.claim('other', 5, 60))
         go_on.set()
         self.wait(lambda: len(self.done) == 5)
         self.assertFalse(self.waiting.is_full)
@@ -151,7 +152,7 @@ class TestWorkers(base.StoreTestCase):
                 go_on.wait(LIMIT_S)
             busy.append(self.workers.busy_s())
         busy = []
-        self.store.mark(['slow'])
+        self.store.work.mark(['slow'])
         self.start(step)
         self.assertTrue(begun.wait(LIMIT_S))
         late_s[0] = 1000.0
@@ -162,17 +163,18 @@ class TestWorkers(base.StoreTestCase):
 
     def test_requested_item_is_processed_before_its_time(self):
         self.start(lambda item, is_mine: None)
-        self.store.mark(['named', 'other'], 600)
+        self.store.work.mark(['named', 'other'], 600)
         self.workers.wake(ids=['named', 'unknown'])
         self.wait(lambda: self.done)
         self.stop()
         self.assertEqual(['named'], self.done)
-        self.assertEqual({'other'}, self.store.marked(['named', 'other']))
+        self.assertEqual({'other'}, self.store.work.marked(['named', 'other']))
 
     def test_item_due_later_is_not_processed_again(self):
-        self.store.mark(['a', 'b'], 600)
-        claim = mock.Mock(side_effect=self.store.claim)
-        self.useFixture(fixtures.MockPatchObject(self.store, 'claim', claim))
+        self.store.work.mark(['a', 'b'], 600)
+        claim = mock.Mock(side_effect=self.store.work.claim)
+        self.useFixture(fixtures.MockPatchObject(
+            self.store.work, 'claim', claim))
         self.start(lambda item, is_mine: None)
         self.workers.wake(0.2, ['a', 'b'])
         self.workers.wake(ids=['a'])
@@ -185,12 +187,12 @@ class TestWorkers(base.StoreTestCase):
     def test_mark_during_processing_is_not_lost(self):
         def step(item, is_mine):
             if not self.done:
-                self.store.mark(['lb'])
-        self.store.mark(['lb'])
+                self.store.work.mark(['lb'])
+        self.store.work.mark(['lb'])
         self.start(step)
         self.wait(lambda: len(self.done) == 2)
         self.stop()
-        self.assertEqual(set(), self.store.marked(['lb']))
+        self.assertEqual(set(), self.store.work.marked(['lb']))
 
     def test_item_taken_over_by_another_is_not_finished(self):
         """As after a pause that outlasted the claim."""
@@ -199,7 +201,7 @@ class TestWorkers(base.StoreTestCase):
         def step(item, is_mine):
             claimed.append(is_mine())
             paused_s[0] = 61.0
-            other, = self.store.claim('other', 1, 60)
+            other, = self.store.work.claim('other', 1, 60)
             claimed.append(is_mine())
             self.assertEqual(item.load_balancer_id, other.load_balancer_id)
 
@@ -208,20 +210,20 @@ class TestWorkers(base.StoreTestCase):
             self.useFixture(fixtures.MonkeyPatch(
                 f'time.{clock.__name__}',
                 lambda clock=clock: clock() + paused_s[0]))
-        self.store.mark(['lb'])
+        self.store.work.mark(['lb'])
         self.start(step)
         self.wait(lambda: self.done)
         self.stop()
         self.assertEqual([True, False], claimed)
-        self.assertTrue(self.store.is_claimed_by('other', 'lb'))
+        self.assertTrue(self.store.work.is_claimed_by('other', 'lb'))
 
     def test_dead_controllers_claims_are_taken_over_when_they_expire(self):
         now = [1e6]
         with mock.patch('time.time', side_effect=lambda: now[0]):
-            self.store.mark(['lb'])
-            self.assertEqual(1, len(self.store.claim('dead', 1, 10)))
+            self.store.work.mark(['lb'])
+            self.assertEqual(1, len(self.store.work.claim('dead', 1, 10)))
             now[0] += 9.9
-            self.assertEqual([], self.store.claim('other', 1, 10))
+            self.assertEqual([], self.store.work.claim('other', 1, 10))
             now[0] += 0.2
             self.start(lambda item, is_mine: None)
             self.wait(lambda: self.done == ['lb'])
@@ -230,23 +232,23 @@ class TestWorkers(base.StoreTestCase):
     def test_renewed_claim_does_not_expire(self):
         now = [1e6]
         with mock.patch('time.time', side_effect=lambda: now[0]):
-            self.store.mark(['lb'])
-            item, = self.store.claim('own', 1, 10)
+            self.store.work.mark(['lb'])
+            item, = self.store.work.claim('own', 1, 10)
             now[0] += 9
-            self.store.renew('own', ['lb'], 10)
+            self.store.work.renew('own', ['lb'], 10)
             now[0] += 9
-            self.assertEqual([], self.store.claim('other', 1, 10))
-            self.assertTrue(self.store.is_claimed_by('own', 'lb'))
+            self.assertEqual([], self.store.work.claim('other', 1, 10))
+            self.assertTrue(self.store.work.is_claimed_by('own', 'lb'))
             now[0] += 2
-            self.assertFalse(self.store.is_claimed_by('own', 'lb'))
-            other, = self.store.claim('other', 1, 10)
+            self.assertFalse(self.store.work.is_claimed_by('own', 'lb'))
+            other, = self.store.work.claim('other', 1, 10)
             # A late renewal or end does not take it from the other.
-            self.store.renew('own', ['lb'], 10)
-            self.assertTrue(self.store.finish(item, 'own'),
+            self.store.work.renew('own', ['lb'], 10)
+            self.assertTrue(self.store.work.finish(item, 'own'),
                             'there is nothing to come back for')
-            self.assertTrue(self.store.is_claimed_by('other', 'lb'))
-            self.store.finish(other, 'other')
-            self.assertEqual(set(), self.store.marked(['lb']))
+            self.assertTrue(self.store.work.is_claimed_by('other', 'lb'))
+            self.store.work.finish(other, 'other')
+            self.assertEqual(set(), self.store.work.marked(['lb']))
 
 
 def raised(error):

@@ -28,10 +28,10 @@ class TestWrongArguments(reporting.NodeApiTestCase):
         """All that others have: load balancers, and what nodes reported."""
         return repr((
             [(row.id, row.generation, row.document)
-             for row in self.store.load_balancers()],
-            [(row.host, row.state) for row in self.store.nodes()
+             for row in self.store.load_balancers.select()],
+            [(row.host, row.state) for row in self.store.nodes.all()
              if row.host != 'a'],
-            [(row.host, row.error) for row in self.store.placements(
+            [(row.host, row.error) for row in self.store.placements.select(
                 ['other'])]))
 
     def assert_harmless(self, endpoint):
@@ -65,7 +65,7 @@ class TestWrongArguments(reporting.NodeApiTestCase):
         self.assert_harmless(node_api.HeartbeatEndpoint(lambda host: None))
 
     def test_calls_of_hypervisors_are_refused_and_harm_nobody(self):
-        self.store.register_hypervisor('a')
+        self.store.hypervisors.register('a')
         self.assert_harmless(host_api.HostsEndpoint(
             self.load('[zero_touch]\nnode_networks = 192.0.2.0/24\n'),
             self.store, lambda: None))

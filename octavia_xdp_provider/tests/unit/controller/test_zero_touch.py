@@ -23,7 +23,8 @@ class TestNotifications(hypervisors.ZeroTouchTestCase):
         self.worker.step()
         self.hv2.pass_()
         self.assertEqual({}, self.hv2.held)
-        self.hints.handle(notifications.Hint(frozenset([hypervisors.PORTS['m1']])))
+        self.hints.handle(notifications.Hint(
+            frozenset([hypervisors.PORTS['m1']])))
         self.worker.step()
         self.hv2.pass_()
         self.assertEqual({hypervisors.PORTS['m1']}, set(self.hv2.held))
@@ -47,14 +48,15 @@ class TestNotifications(hypervisors.ZeroTouchTestCase):
             frozenset([hypervisors.GROUP])))
         self.worker.step()
         self.hv1.pass_()
-        self.assertEqual([*networks, '10.0.0.99/32'],
-                         self.hv1.held[hypervisors.GROUP]['document']['networks'])
+        self.assertEqual([*networks, '10.0.0.99/32'], self.hv1.held[
+            hypervisors.GROUP]['document']['networks'])
 
     def test_hint_is_kept_while_neutron_is_unavailable(self):
         self.create()
         self.converge()
         self.ports[0]['binding:host_id'] = 'hv2'
-        self.hints.handle(notifications.Hint(frozenset([hypervisors.PORTS['m1']])))
+        self.hints.handle(notifications.Hint(
+            frozenset([hypervisors.PORTS['m1']])))
         with mock.patch.object(self.neutron, 'ports',
                                side_effect=errors.NeutronUnavailable('no')):
             self.worker.step()
@@ -125,7 +127,7 @@ class TestMovedFlows(hypervisors.ZeroTouchTestCase):
         self.migrate()
         self.hv2.pass_()
         key = self.own_key(self.hv1)
-        self.store.register_hypervisor('hv3')
+        self.store.hypervisors.register('hv3')
         self.assertFalse(self.hv1.endpoint.flows(
             {}, host='hv3', port=hypervisors.PORTS['m1'], flows=[
                 {'key': key, 'client': '198.51.100.7', 'port': 1025,
@@ -165,10 +167,10 @@ class TestKeys(hypervisors.ZeroTouchTestCase):
                     document['pools']['pool']['members'] = {
                         f'new{turn}': member}
                     return document
-                self.store.change('lb', swap)
+                self.store.load_balancers.change('lb', swap)
                 self.converge()
                 now = {}
-                for key in self.store.host_keys():
+                for key in self.store.ways.host_keys():
                     self.assertTrue(0 < key.key < 8)
                     if key.free_at is None:
                         now[key.key] = key.member_id
@@ -213,14 +215,14 @@ class TestBoundary(hypervisors.ZeroTouchTestCase):
     def test_hypervisor_reports_only_its_own_documents(self):
         self.create()
         self.converge()
-        before = self.store.host_objects(['hv1'])
+        before = self.store.hypervisors.objects(['hv1'])
         self.hv2.held = dict(self.hv1.held)
         self.hv2.errors = {hypervisors.PORTS['m1']: 'broken'}
         self.hv2.report()
-        self.assertEqual(before, self.store.host_objects(['hv1']))
+        self.assertEqual(before, self.store.hypervisors.objects(['hv1']))
 
     def test_unregistered_hypervisor_is_refused(self):
-        self.store.remove_hypervisor('hv2')
+        self.store.hypervisors.remove('hv2')
         error = self.assertRaises(service.errors.Refused,
                                   self.hv2.endpoint.fetch, {}, host='hv2',
                                   since=0)

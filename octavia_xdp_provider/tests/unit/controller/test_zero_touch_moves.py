@@ -146,12 +146,14 @@ class TestPatience(MovesTestCase):
 
     def test_change_of_the_load_balancer_keeps_the_patience(self):
         self.announce()
-        self.store.change('lb', lambda document: dict(document, name='x'))
+        self.store.load_balancers.change('lb', lambda document: dict(
+            document, name='x'))
         self.step()
         self.assertEqual(30, self.patience()['m1'])
 
     def test_patience_waits_for_a_pending_change(self):
-        with mock.patch.object(self.store, 'change', return_value=None):
+        with mock.patch.object(self.store.load_balancers, 'change',
+                               return_value=None):
             self.announce()
         self.assertIsNone(self.patience()['m1'])
         self.worker.step()
@@ -163,7 +165,7 @@ class TestPatience(MovesTestCase):
         def without(document):
             del document['pools']['pool']['members']['m1']
             return document
-        self.store.change('lb', without)
+        self.store.load_balancers.change('lb', without)
         self.step()
         self.assertEqual({'m2': None}, self.patience())
         self.later(1000)
@@ -187,7 +189,7 @@ class TestOff(MovesTestCase):
             document['pools']['pool']['members']['m1']['tunnel'][
                 'patience'] = 30
             return document
-        self.store.change('lb', patient)
+        self.store.load_balancers.change('lb', patient)
         self.worker = self.new_worker()
         self.step()
         self.assertIsNone(self.patience()['m1'])

@@ -41,14 +41,14 @@ class TestObstacles(hypervisors.ZeroTouchTestCase):
     def test_disabled_hypervisor_is_left(self):
         self.create()
         self.converge()
-        self.store.set_hypervisor_in_service('hv1', False)
+        self.store.hypervisors.set_in_service('hv1', False)
         self.converge()
         self.assertEqual(('none', 'hypervisor hv1 is disabled'),
                          self.reason())
         self.assertEqual({}, self.sent())
         self.hv1.pass_()
         self.assertEqual(set(), self.hv1.keys())
-        self.store.set_hypervisor_in_service('hv1', True)
+        self.store.hypervisors.set_in_service('hv1', True)
         self.converge()
         self.assertEqual('tunnel', self.reason()[0])
 
@@ -70,8 +70,10 @@ class TestObstacles(hypervisors.ZeroTouchTestCase):
                              ('198.18.20.2', 'same address')):
             self.hv1.state['geneve'] = [geneve]
             self.hv1.report()
-            self.store.change('lb', lambda document: document) if (
-                self.row()) else self.create()
+            if self.row():
+                self.store.load_balancers.change('lb', dict)
+            else:
+                self.create()
             self.step()
             self.assertIn(word, self.reason()[1])
         self.assertEqual({}, self.sent())
@@ -205,7 +207,7 @@ class TestPreferred(hypervisors.ZeroTouchTestCase):
     def test_member_outside_neutron_is_reached_at_its_address(self):
         self.ports.pop(0)
         self.create()
-        self.store.change('lb', self.on_80)
+        self.store.load_balancers.change('lb', self.on_80)
         self.converge()
         sent = self.sent()
         self.assertNotIn('tunnel', sent['m1'])

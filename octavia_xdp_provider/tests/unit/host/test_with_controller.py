@@ -87,7 +87,7 @@ class TestWithController(hypervisors.ZeroTouchTestCase):
         self.hv1.pass_()
         self.assertEqual({'attach', 'set_port'},
                          set(self.hv1.datapath.calls))
-        self.store.delete('lb')
+        self.store.load_balancers.delete('lb')
         self.step()
         self.hv1.pass_()
         self.assertEqual(2, len(self.hv1.keys()))
@@ -95,7 +95,7 @@ class TestWithController(hypervisors.ZeroTouchTestCase):
         for _ in range(2):
             self.step()
             self.hv1.pass_()
-        self.assertEqual([], self.store.host_objects())
+        self.assertEqual([], self.store.hypervisors.objects())
         self.assertEqual(({}, {}, []), (
             self.hv1.datapath.held_ports, self.hv1.datapath.held_entries,
             self.hv1.datapath.pinned()))

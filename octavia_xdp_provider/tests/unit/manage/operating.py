@@ -29,10 +29,10 @@ class OperatorTestCase(base.ManageTestCase):
         self.open_slots = None  # messages.OpenSlots of all nodes
 
     def create(self, key, *hosts, name='web', number=10):
-        self.store.create(dict(
+        self.store.load_balancers.create(dict(
             unit.document(), id=key, name=name,
             vip_address=f'203.0.113.{number}', pools={}, listeners={}))
-        self.store.place(key, hosts)
+        self.store.placements.place(key, hosts)
 
     def report(self, *hosts):
         """Report that these nodes have applied and announce everything."""
@@ -41,9 +41,9 @@ class OperatorTestCase(base.ManageTestCase):
         if self.open_slots is not None:
             state['open_slots'] = self.open_slots
         for host in hosts:
-            self.store.register_node(host)
-            answer = self.store.changes(host, 0)
-            taken = self.store.take(host, self.epoch, 1, {
+            self.store.nodes.register(host)
+            answer = self.store.deltas.changes(host, 0)
+            taken = self.store.reports.take(host, self.epoch, 1, {
                 'as_of': answer['as_of'], 'complete': True, 'gone': [],
                 'counters': {}, 'state': state, 'held': {
                     entry['id']: {
@@ -55,11 +55,11 @@ class OperatorTestCase(base.ManageTestCase):
     def run_controller(self, *hosts):
         self.report(*hosts)
         self.duty.step()
-        for item in self.store.claim('worker', 50, 60):
-            row = self.store.load_balancer(item.load_balancer_id)
+        for item in self.store.work.claim('worker', 50, 60):
+            row = self.store.load_balancers.get(item.load_balancer_id)
             placed = self.scheduler.place(
-                self.store.situation(row.id))
-            self.store.finish(item, 'worker', placed.again_in_s)
+                self.store.situations.get(row.id))
+            self.store.work.finish(item, 'worker', placed.again_in_s)
 
     def while_nodes_work(self, hosts, function):
         """Return a function's result; run controller and nodes meanwhile."""
@@ -73,8 +73,8 @@ class OperatorTestCase(base.ManageTestCase):
         return results[0]
 
     def hosts(self, key):
-        return sorted(row.host for row in self.store.placements([key]))
+        return sorted(row.host for row in self.store.placements.select([key]))
 
     def draining(self, key):
-        return [row.host for row in self.store.placements([key])
+        return [row.host for row in self.store.placements.select([key])
                 if row.draining_since is not None]

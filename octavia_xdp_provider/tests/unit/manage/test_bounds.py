@@ -39,8 +39,8 @@ class TestBounds(base.ManageTestCase):
             self.bounds())
 
     def test_reached_limits_of_a_hypervisor_are_listed(self):
-        self.store.register_hypervisor('compute1')
-        self.store.take_host_report('compute1', 1, 1, {
+        self.store.hypervisors.register('compute1')
+        self.store.host_reports.take('compute1', 1, 1, {
             'as_of': 0, 'complete': True, 'held': {}, 'gone': [],
             'counters': {}, 'state': {
                 'flows_full': 3, 'half_open_evicted': 2,
@@ -56,7 +56,7 @@ class TestBounds(base.ManageTestCase):
 
     def test_projects_at_a_limit_are_listed(self):
         self.configure('[limits]\nproject_members = 2\n')
-        self.store.create(unit.document())
+        self.store.load_balancers.create(unit.document())
         self.assertEqual([('project p', '[limits] project_members',
                            'at least 90 %')], self.bounds())
 

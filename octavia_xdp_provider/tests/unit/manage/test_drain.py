@@ -32,7 +32,7 @@ class TestDrain(operating.OperatorTestCase):
         self.run_controller('lb1')
         self.assertEqual((['lb1'], ['lb1']),
                          (self.hosts('a'), self.draining('a')))
-        entry, = self.store.changes('lb1', 0)['changed']
+        entry, = self.store.deltas.changes('lb1', 0)['changed']
         self.assertIs(True, entry['draining'])
         error = self.refused('node', 'drain', 'lb1', '--wait',
                              '--timeout', '0')
@@ -45,11 +45,12 @@ class TestDrain(operating.OperatorTestCase):
         self.done('node', 'drain', 'lb1')
         self.run_controller('lb1')
         self.assertEqual(['lb1'], self.draining('a'))
-        before = self.store.changes('lb1', 0)['changed'][0]['generation']
+        before = self.store.deltas.changes('lb1', 0)['changed'][0][
+            'generation']
         self.done('node', 'enable', 'lb1')
         self.run_controller('lb1')
         self.assertEqual([], self.draining('a'))
-        entry, = self.store.changes('lb1', 0)['changed']
+        entry, = self.store.deltas.changes('lb1', 0)['changed']
         self.assertNotIn('draining', entry)
         self.assertGreater(entry['generation'], before)
 
@@ -102,7 +103,7 @@ class TestDrain(operating.OperatorTestCase):
         self.create('b', 'lb2', number=11)
         self.run_controller('lb1', 'lb2')
         changed = {entry['id']: entry['generation'] for host in ('lb1', 'lb2')
-                   for entry in self.store.changes(host, 0)['changed']}
+                   for entry in self.store.deltas.changes(host, 0)['changed']}
         self.assertGreater(changed['b'], changed['a'])
         self.use_open_slots()
         self.open_slots['as_of'] = changed['a'] - 1
@@ -164,7 +165,7 @@ class TestMove(operating.OperatorTestCase):
     def test_impossible_move_is_refused_and_changes_nothing(self):
         self.create('b', 'lb1', name='web', number=11)
         self.run_controller('lb1', 'lb2', 'lb3')
-        self.store.set_in_service('lb2', False)
+        self.store.nodes.set_in_service('lb2', False)
         self.run_controller('lb1', 'lb2', 'lb3')
         for arguments, text in (
                 (self.move(name='nobody'), 'no load balancer'),
@@ -199,8 +200,8 @@ class TestLoadBalancers(operating.OperatorTestCase):
         self.assertIn('203.0.113.10', self.done('lb', 'list'))
 
     def test_failing_node_is_a_problem_with_its_reason(self):
-        answer = self.store.changes('lb1', 0)
-        self.store.take('lb1', 99, 1, {
+        answer = self.store.deltas.changes('lb1', 0)
+        self.store.reports.take('lb1', 99, 1, {
             'as_of': answer['as_of'], 'complete': True, 'gone': [],
             'counters': {}, 'state': {}, 'held': {'a': {
                 'generation': answer['changed'][0]['generation'],
@@ -214,29 +215,29 @@ class TestLoadBalancers(operating.OperatorTestCase):
         self.assertIn('full', self.done('lb', 'show', 'a'))
 
     def test_node_that_does_not_remove_load_balancer_is_named(self):
-        self.store.delete('a')
+        self.store.load_balancers.delete('a')
         row, = self.listed('lb', 'list', '--problems')
         problem, = row['problems']
         self.assertRegex(problem, r'^lb1: has not removed it; '
                                   r'its last report came \d+ s ago$')
-        balancer = self.store.load_balancer('a')
-        self.store.note_sent('a', balancer.generation, failed=True)
+        balancer = self.store.load_balancers.get('a')
+        self.store.sent_statuses.note('a', balancer.generation, failed=True)
         for row in (self.listed('lb', 'list', '--problems')[0],
                     self.listed('lb', 'show', 'a')):
             problem, = row['problems']
             self.assertIn('it is in ERROR in Octavia', problem)
 
     def test_each_state_other_than_ok_has_a_reason(self):
-        self.store.request({
+        self.store.requests.add({
             'object': 'loadbalancer', 'action': 'delete', 'object_id': 'a',
             'load_balancer_id': 'a'}, 'request')
         self.create('c', number=12)
         self.create('d', 'lb1', number=13)
         self.create('e', 'lb1', 'lb2', number=14)
         self.report('lb1', 'lb2')
-        self.store.place('b', remove=['lb2'])
-        self.store.place('e', drain=['lb1'])
-        self.store.change('d', lambda document: document)
+        self.store.placements.place('b', remove=['lb2'])
+        self.store.placements.place('e', drain=['lb1'])
+        self.store.load_balancers.change('d', lambda document: document)
         self.assertEqual({
             'a': ('pending', ['a change waits for Octavia\'s commit']),
             'b': ('leaving', ['lb2: has not given it up yet; its last report '
@@ -249,8 +250,8 @@ class TestLoadBalancers(operating.OperatorTestCase):
                                'this node'])},
             {row['id']: (row['state'], row['problems']) for row
              in self.listed('lb', 'list', '--problems')})
-        self.store.set_in_service('lb1', False)
-        self.store.set_in_service('lb2', False)
+        self.store.nodes.set_in_service('lb1', False)
+        self.store.nodes.set_in_service('lb2', False)
         self.duty.step()
         row, = [row for row in self.listed('lb', 'list')
                 if row['id'] == 'c']
@@ -275,7 +276,7 @@ class TestRebalance(operating.OperatorTestCase):
              (3, '2', 'lb1', 'lb2')],
             [(step['step'], step['load_balancer'], step['from'], step['to'])
              for step in steps])
-        self.assertEqual({'lb1': 6}, self.store.load())
+        self.assertEqual({'lb1': 6}, self.store.placements.load())
 
     def test_rebalance_makes_the_moves_of_the_dry_run(self):
         planned = [step['load_balancer'] for step
@@ -286,5 +287,5 @@ class TestRebalance(operating.OperatorTestCase):
         self.assertEqual(0, status, err)
         self.assertEqual(planned, [step['load_balancer'] for step
                                    in json.loads(out)])
-        self.assertEqual({'lb1': 3, 'lb2': 3}, self.store.load())
+        self.assertEqual({'lb1': 3, 'lb2': 3}, self.store.placements.load())
         self.assertEqual([], self.listed('rebalance', '--dry-run'))

@@ -23,9 +23,9 @@ class TestDrainNat(operating.OperatorTestCase):
         self.enterContext(mock.patch.object(decision, 'FLOWS_CHECK_S', 0.01))
         self.flows = 0  # on lb1
         self.report(*NODES)
-        self.store.create(dict(
+        self.store.load_balancers.create(dict(
             unit.document(flavor={'forwarding': 'nat'}), id='a', name='web'))
-        self.store.place('a', ['lb1'])
+        self.store.placements.place('a', ['lb1'])
         self.run_controller(*NODES)
         self.flows = 5
         self.run_controller(*NODES)
@@ -34,10 +34,10 @@ class TestDrainNat(operating.OperatorTestCase):
         """Report that these nodes have applied and announce as wanted."""
         self.epoch += 1
         for host in hosts:
-            self.store.register_node(host, [POOLS[host]])
-            answer = self.store.changes(host, 0)
+            self.store.nodes.register(host, [POOLS[host]])
+            answer = self.store.deltas.changes(host, 0)
             flows = self.flows if host == 'lb1' else 0
-            taken = self.store.take(host, self.epoch, 1, {
+            taken = self.store.reports.take(host, self.epoch, 1, {
                 'as_of': answer['as_of'], 'complete': True, 'gone': [],
                 'state': {'document_version': spec.VERSION,
                           'nat': {'pools': [POOLS[host]],
@@ -58,13 +58,13 @@ class TestDrainNat(operating.OperatorTestCase):
             self.run_controller(*NODES)
 
     def withdrawn(self):
-        return [row.host for row in self.store.placements(['a'])
+        return [row.host for row in self.store.placements.select(['a'])
                 if row.withdrawn_since is not None]
 
     def test_load_balancer_leaves_when_its_flows_have_ended(self):
         self.done('node', 'drain', 'lb1')
         self.until(self.withdrawn)
-        entry, = self.store.changes('lb1', 0)['changed']
+        entry, = self.store.deltas.changes('lb1', 0)['changed']
         self.assertEqual((True, True), (entry['draining'],
                                         entry['withdrawn']))
         self.assertIn('5 NAT flows', self.refused(
@@ -80,20 +80,21 @@ class TestDrainNat(operating.OperatorTestCase):
         self.done('node', 'drain', 'lb1')
         self.until(self.withdrawn)
         self.run_controller(*NODES)
-        row, = (row for row in self.store.placements(['a'])
+        row, = (row for row in self.store.placements.select(['a'])
                 if row.host == 'lb1')
         self.assertIs(False, row.announced)
         self.assertIsNone(status.view(row, {}, True, 1).announced)
         # It does not count as a move under way either.
-        self.assertEqual(0, self.store.under_way(1))
+        self.assertEqual(0, self.store.balance.moves_under_way(1))
 
     def test_enable_undoes_drain(self):
         self.done('node', 'drain', 'lb1')
         self.until(self.withdrawn)
-        before = self.store.changes('lb1', 0)['changed'][0]['generation']
-        self.store.place('a', (), ('lb2',))
+        before = self.store.deltas.changes('lb1', 0)['changed'][0][
+            'generation']
+        self.store.placements.place('a', (), ('lb2',))
         self.done('node', 'enable', 'lb1')
         self.until(lambda: not self.withdrawn())
-        entry, = self.store.changes('lb1', 0)['changed']
+        entry, = self.store.deltas.changes('lb1', 0)['changed']
         self.assertGreater(entry['generation'], before)
         self.assertTrue({'draining', 'withdrawn'}.isdisjoint(entry))

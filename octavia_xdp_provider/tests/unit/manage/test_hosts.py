@@ -13,16 +13,16 @@ class TestHosts(base.ManageTestCase):
 
     def setUp(self):
         super().setUp()
-        self.store.register_hypervisor('hv1')
-        self.token = token = self.store.acquire('duty', 'test', 60)
-        self.store.store_ways(ways.Changes(
+        self.store.hypervisors.register('hv1')
+        self.token = token = self.store.leases.acquire('duty', 'test', 60)
+        self.store.ways.store(ways.Changes(
             {('hv1', 7): ways.Key('hv1', 7, PORT_ID, 'a', 'l', 'm', {})},
             {('hv1', PORT_ID): ('port', {'entries': [{'key': 7}]})}),
             'duty', token)
 
     def report(self, error=None):
-        generation = self.store.host_objects(['hv1'])[0].generation
-        self.store.take_host_report('hv1', 1, 1, {
+        generation = self.store.hypervisors.objects(['hv1'])[0].generation
+        self.store.host_reports.take('hv1', 1, 1, {
             'as_of': generation, 'complete': True, 'gone': [],
             'held': {PORT_ID: {'generation': generation, 'ifindex': 3,
                                'error': error}},
@@ -64,7 +64,7 @@ class TestHosts(base.ManageTestCase):
     def test_group_that_may_exceed_the_limit_is_shown(self):
         for number, words in ((host_spec.ADDRESSES_MAX - 1, []),
                               (host_spec.ADDRESSES_MAX, [GROUP_ID, '4096'])):
-            self.store.store_ways(ways.Changes(documents={
+            self.store.ways.store(ways.Changes(documents={
                 ('hv1', GROUP_ID): ('address_set', {
                     'networks': ['192.0.2.1/32'] * number})}),
                 'duty', self.token)

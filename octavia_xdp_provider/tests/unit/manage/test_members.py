@@ -18,7 +18,7 @@ class TestMembers(base.ManageTestCase):
         document['id'] = 'a'
         members = document['pools']['pool']['members']
         members['m1'].update(address='10.0.0.11', subnet_id='sub-red')
-        self.store.create(document)
+        self.store.load_balancers.create(document)
 
     def neutron(self, neutron):
         self.enterContext(mock.patch.object(

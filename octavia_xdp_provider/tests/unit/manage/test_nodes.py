@@ -6,8 +6,8 @@ from unittest import mock
 
 import fixtures
 
+from octavia_xdp_provider.controller.store import base as store_base
 from octavia_xdp_provider.controller.store import models
-from octavia_xdp_provider.controller.store import queries
 from octavia_xdp_provider.tests.unit.manage import base
 
 NODES_URL = 'rabbit://octavia-xdp-controller:s@broker:5671/{vhost}'
@@ -61,7 +61,7 @@ class TestNodes(base.ManageTestCase):
                          (lb1['problems'], lb2['problems']))
         out = self.done('node', 'list')
         self.assertIn('the handler stands still', out)
-        with self.store._write() as session:
+        with self.store.database.write() as session:
             session.get(models.Node, 'lb2').last_seen -= 60
         self.assertIn('no report for 6', self.done('node', 'list'))
         self.assertRegex(self.done('top', '--batch', '-n', '1'),
@@ -181,8 +181,9 @@ class TestNodes(base.ManageTestCase):
     def test_dead_node_is_deleted_in_spite_of_nat_flows(self):
         self.done('node', 'create', 'lb1')
         self.seen('lb1', {'nat': {'flows': 7}})
-        later = self.store.now() + self.conf.placement.node_timeout + 1
-        with mock.patch.object(queries.Store, 'now', return_value=later):
+        later = (self.store.database.now()
+                 + self.conf.placement.node_timeout + 1)
+        with mock.patch.object(store_base.Database, 'now', return_value=later):
             self.done('node', 'delete', 'lb1')
         self.assertEqual([], self.listed('node', 'list'))
 

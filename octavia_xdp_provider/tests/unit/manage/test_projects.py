@@ -15,10 +15,10 @@ class TestProjects(base.ManageTestCase):
             f'm{number}-{index}': unit_base.member(f'198.18.10.{index + 1}')
             for index in range(members)}
         key = f'lb{number}'
-        self.store.request({
+        self.store.requests.add({
             'object': 'loadbalancer', 'action': 'create', 'object_id': key,
             'load_balancer_id': key, 'fields': tree}, key)
-        self.store.promote(key, key)
+        self.store.load_balancers.promote(key, key)
 
     def rows(self):
         return {row.pop('project'): row for row in self.listed(

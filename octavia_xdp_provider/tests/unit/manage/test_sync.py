@@ -19,11 +19,11 @@ class TestSync(base.ManageTestCase):
         self.enterContext(mock.patch.object(
             client, 'Octavia', lambda conf: self.octavia))
         self.document = unit.document()
-        self.store.create(self.document)
+        self.store.load_balancers.create(self.document)
         self.octavia.commit(self.document)
         self.octavia.trees['lb'] = dict.fromkeys(
             self.octavia.trees['lb'], 'ACTIVE')
-        with self.store._write() as session:
+        with self.store.database.write() as session:
             session.query(models.LoadBalancer).update({
                 'changed_at': 0.0,
                 'compared_at': self.octavia.updated_at['lb']})
@@ -38,7 +38,7 @@ class TestSync(base.ManageTestCase):
         return status, [line.strip() for line in out.splitlines()]
 
     def marked(self):
-        return self.store.marked(['lb'])
+        return self.store.work.marked(['lb'])
 
     def test_equal_load_balancer_is_not_listed(self):
         self.assertEqual((0, []), self.sync())
@@ -68,26 +68,26 @@ class TestSync(base.ManageTestCase):
         self.octavia.commit(other)
         self.octavia.trees['other']['loadbalancer', 'other'] = 'ACTIVE'
         self.assertEqual((2, ['other not held here']), self.sync())
-        self.assertIsNone(self.store.load_balancer('other'))
+        self.assertIsNone(self.store.load_balancers.get('other'))
         self.assertEqual((0, ['other not held here is taken over']),
                          self.sync('--apply'))
-        self.assertEqual('203.0.113.77', self.store.load_balancer(
+        self.assertEqual('203.0.113.77', self.store.load_balancers.get(
             'other').document['vip_address'])
 
     def test_missing_load_balancer_is_removed_with_remove_only(self):
         self.octavia.lose('lb')
         for options in ((), ('--apply',)):
             self.assertEqual((2, ['lb not in Octavia']), self.sync(*options))
-        self.assertFalse(self.store.load_balancer('lb').deleted)
+        self.assertFalse(self.store.load_balancers.get('lb').deleted)
         self.assertEqual((0, ['lb not in Octavia is removed']),
                          self.sync('--remove'))
-        self.assertTrue(self.store.load_balancer('lb').deleted)
+        self.assertTrue(self.store.load_balancers.get('lb').deleted)
 
     def test_incomplete_list_removes_nothing(self):
         listed = self.octavia.listed
         self.octavia.listed = lambda: iter(())
         self.sync('--remove')
-        self.assertFalse(self.store.load_balancer('lb').deleted)
+        self.assertFalse(self.store.load_balancers.get('lb').deleted)
         self.octavia.listed = listed
 
     def test_unselected_load_balancers_are_not_changed(self):
@@ -96,7 +96,7 @@ class TestSync(base.ManageTestCase):
                          self.sync('--remove', '--load-balancer', OTHER))
         self.assertEqual((0, []), self.sync('--remove', '--node', 'lb9'))
         self.assertEqual((0, []), self.sync('--remove', '--project', 'x'))
-        self.assertFalse(self.store.load_balancer('lb').deleted)
+        self.assertFalse(self.store.load_balancers.get('lb').deleted)
 
     def test_load_balancer_is_selected_by_name_or_project(self):
         self.octavia.lose('lb')

@@ -20,16 +20,16 @@ class TopTestCase(base.ManageTestCase):
     def setUp(self):
         super().setUp()
         self.seen('lb1', STATE)
-        self.store.register_node('lb2')
-        self.store.create(unit.document())
+        self.store.nodes.register('lb2')
+        self.store.load_balancers.create(unit.document())
         self.count(0)
-        with self.store._write() as session:
+        with self.store.database.write() as session:
             session.add(models.Placement(
                 load_balancer_id='lb', host='lb1', placed_generation=1,
                 members='{"m1": "up", "m2": "down"}'))
 
     def count(self, number):
-        with self.store._write() as session:
+        with self.store.database.write() as session:
             session.merge(models.ListenerCounter(
                 listener_id='listener', host='lb1', load_balancer_id='lb',
                 total_bytes=1000 * number, total_flows=10 * number,
@@ -73,7 +73,7 @@ class TestFleet(TopTestCase):
     def test_rows_are_sorted_and_limited_as_requested(self):
         self.assertEqual(['lb1'], [row['name'] for row in self.rows(
             fleet.NODES, 'bits', 1)])
-        with self.store._write() as session:
+        with self.store.database.write() as session:
             session.add(models.ListenerCounter(
                 listener_id='other', host='lb2', load_balancer_id='lb',
                 total_bytes=0, total_flows=0, total_drops=0, active=99))
@@ -86,7 +86,7 @@ class TestFleet(TopTestCase):
     def test_load_balancers_in_one_zone_only_are_above_the_table(self):
         self.assertNotIn('zone', fleet.head(
             self.fleet.view(fleet.NODES, 'bits', 20))[0])
-        self.store.set_zone('lb1', 'east')
+        self.store.nodes.set_zone('lb1', 'east')
         view = self.fleet.view(fleet.NODES, 'bits', 20)
         self.assertEqual({'east': 1, '': 0}, view['in_one_zone'])
         self.assertIn('deleted, 1 in one zone only: east; ',

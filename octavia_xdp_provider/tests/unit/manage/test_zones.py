@@ -14,7 +14,7 @@ class ZonesTestCase(operating.OperatorTestCase):
                        'removal_budget_min = 0\nsettle_time = 0\n')
         self.conf.reload_config_files()
         for host in self.NODES:
-            self.store.register_node(host, zone=host[0])
+            self.store.nodes.register(host, zone=host[0])
 
     def run_controller_until_quiet(self, *hosts):
         for _ in range(4):
@@ -58,8 +58,8 @@ class TestDrain(ZonesTestCase):
         self.run_controller_until_quiet(*self.NODES)
 
     def loads(self):
-        return {host: number for host, number in self.store.load().items()
-                if number}
+        return {host: number for host, number
+                in self.store.placements.load().items() if number}
 
     def test_load_balancers_leave_a_zone_and_come_back(self):
         status, _, err = self.while_nodes_work(
@@ -87,10 +87,10 @@ class TestDrain(ZonesTestCase):
         self.set_conditions(a1='dead', a2='dead')
         out = self.done('zone', 'drain', 'a')
         self.assertIn('4 VIPs are on failed nodes of zone a: 4 more', out)
-        self.assertEqual(-4, self.store.removals_since(600))
+        self.assertEqual(-4, self.store.placements.removals_since(600))
         # What has been allowed is not allowed again.
         self.assertEqual('', self.done('zone', 'drain', 'a'))
-        self.assertEqual(-4, self.store.removals_since(600))
+        self.assertEqual(-4, self.store.placements.removals_since(600))
 
     def test_open_slots_of_any_node_delay_the_drain(self):
         self.open_slots = {'slots': 1, 'load_balancers': {'1': 7},
@@ -98,7 +98,8 @@ class TestDrain(ZonesTestCase):
         self.report(*self.NODES)
         error = self.refused('zone', 'drain', 'a', '--settle-timeout', '0')
         self.assertIn('1 on a1', error)
-        self.assertTrue(all(node.in_service for node in self.store.nodes()))
+        self.assertTrue(all(node.in_service
+                            for node in self.store.nodes.all()))
 
     def test_vips_that_no_other_zone_takes_are_named(self):
         self.set_conditions(b1='silent', b2='silent')
@@ -138,7 +139,7 @@ class TestProblems(ZonesTestCase):
                        'spread is require'},
                       self.listed('lb', 'show', 'lb')['refused_by'])
         for host in ('b1', 'b2'):
-            self.store.set_zone(host, 'a')
+            self.store.nodes.set_zone(host, 'a')
         self.assertIn('no node is registered in another zone',
                       self.problem()[1])
 

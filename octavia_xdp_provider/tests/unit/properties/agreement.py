@@ -41,7 +41,8 @@ class Agreement:
                 if value != 'ACTIVE'})
 
     def _compare_rows(self):
-        rows = {row.id: row for row in self._world.store.load_balancers()}
+        rows = {row.id: row
+                for row in self._world.store.load_balancers.select()}
         self._equal('load balancers', sorted(self._documents), sorted(rows))
         for key in self._documents.keys() & rows.keys():
             row = rows[key]
@@ -49,7 +50,7 @@ class Agreement:
                         row.document)
             self._equal(f'pending changes of {key}', (None, False, (), ()), (
                 row.pending, row.deleted, row.removed, row.unconfirmed))
-        with self._world.store._read() as session:
+        with self._world.store.database.read() as session:
             self._equal('work', [], [
                 (row.load_balancer_id, row.due_at) for row
                 in session.query(models.Work)])
@@ -58,7 +59,7 @@ class Agreement:
         for table, addresses in (
                 (models.Vip, lambda document: set(spec.vips(document))),
                 (models.MemberAddress, spec.member_addresses)):
-            with self._world.store._read() as session:
+            with self._world.store.database.read() as session:
                 reserved = {(row.load_balancer_id, row.address)
                          for row in session.query(table)}
             self._equal(table.__tablename__, {
@@ -66,7 +67,7 @@ class Agreement:
                 for address in addresses(document)}, reserved)
 
     def _compare_placements(self):
-        rows = self._world.store.placements()
+        rows = self._world.store.placements.select()
         self._equal('removals', [], [
             (row.load_balancer_id, row.host) for row in rows
             if row.removed_generation is not None])

@@ -49,7 +49,7 @@ class Process:
         self.nodes = _Endpoint(self, node_api.NodesEndpoint(
             store, _nothing, _nothing))
         self.heartbeats = _Endpoint(self, node_api.HeartbeatEndpoint(
-            store.heartbeat))
+            store.nodes.heartbeat))
 
     def kill(self):
         self.alive = False
@@ -68,19 +68,19 @@ class Process:
         """Do the items that are due; return how many there were."""
         done = 0
         while done < items:
-            claimed = self._store.claim(self.owner, 1, self._lease_s)
+            claimed = self._store.work.claim(self.owner, 1, self._lease_s)
             if not claimed:
                 break
             item, = claimed
             key = item.load_balancer_id
             try:
                 again = self._advance.step(
-                    item, lambda key=key: self._store.is_claimed_by(
+                    item, lambda key=key: self._store.work.is_claimed_by(
                         self.owner, key))
             except errors.OctaviaUnavailable:
                 again = _AGAIN_S
             if again is not workers.FINISHED:
-                self._store.finish(item, self.owner, again)
+                self._store.work.finish(item, self.owner, again)
             done += 1
         return done
 

@@ -132,7 +132,7 @@ class World:
             self._network(lambda controller: controller.heartbeats))
             for host in NODES}
         for host in NODES:
-            self.store.register_node(host, zone=ZONES[host])
+            self.store.nodes.register(host, zone=ZONES[host])
         self.zones = ZONES
         controller_client.ControllerClient.forget()
         self.tenant = tenant.Tenant(self.octavia,
@@ -273,8 +273,9 @@ class World:
 
     def _is_quiet(self):
         # Mending a spread waits for the settle time of nodes.
-        return self.store.known().keys() == self.octavia.trees.keys() and all(
-            status == 'ACTIVE' for tree in self.octavia.trees.values()
+        trees = self.octavia.trees
+        return self.store.sent_statuses.known().keys() == trees.keys() and all(
+            status == 'ACTIVE' for tree in trees.values()
             for status in tree.values()) and not any(
-                self.store.in_one_zone(
+                self.store.balance.in_one_zone(
                     rows.wanted(self.conf.placement)).values())

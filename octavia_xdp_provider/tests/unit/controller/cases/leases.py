@@ -13,13 +13,13 @@ class Leases(base.StoreTestCase):
     def setUp(self):
         super().setUp()
         self.hold_time()
-        self.store.register_node('a')
+        self.store.nodes.register('a')
 
     def acquire(self, owner):
-        return self.store.acquire('duty', owner, 10)
+        return self.store.leases.acquire('duty', owner, 10)
 
     def write(self, token, condition='live'):
-        self.store.set_conditions({'a': condition}, 'duty', token)
+        self.store.nodes.set_conditions({'a': condition}, 'duty', token)
 
     def test_owner_renews_its_lease(self):
         token = self.acquire('one')
@@ -27,14 +27,14 @@ class Leases(base.StoreTestCase):
             self.now += 9
             self.assertIsNone(self.acquire('other'))
             self.assertEqual(token, self.acquire('one'))
-        self.assertEqual(('one', 10.0), self.store.lease('duty'))
+        self.assertEqual(('one', 10.0), self.store.leases.get('duty'))
         self.write(token)
-        self.assertEqual({'a': 'live'}, self.store.conditions())
+        self.assertEqual({'a': 'live'}, self.store.nodes.conditions())
 
     def test_expired_lease_is_taken_over(self):
         first = self.acquire('one')
         self.now += 10.1
-        self.assertIsNone(self.store.lease('duty'))
+        self.assertIsNone(self.store.leases.get('duty'))
         second = self.acquire('other')
         self.assertGreater(second, first)
         self.assertIsNone(self.acquire('one'))
@@ -58,8 +58,8 @@ class Leases(base.StoreTestCase):
         second = self.acquire('other')
         self.write(second, 'silent')
         self.assertRaises(leases.LeaseLost, self.write, first)
-        self.assertEqual({'a': 'silent'}, self.store.conditions())
-        self.assertEqual(set(), self.store.marked(['lb']))
+        self.assertEqual({'a': 'silent'}, self.store.nodes.conditions())
+        self.assertEqual(set(), self.store.work.marked(['lb']))
 
     def test_returning_owner_has_another_token(self):
         first = self.acquire('one')
@@ -73,14 +73,14 @@ class Leases(base.StoreTestCase):
 
     def test_released_lease_is_free_at_once(self):
         first = self.acquire('one')
-        self.store.resign('duty', 'other')
+        self.store.leases.resign('duty', 'other')
         self.assertIsNone(self.acquire('other'))
-        self.store.resign('duty', 'one')
+        self.store.leases.resign('duty', 'one')
         self.assertGreater(self.acquire('other'), first)
         self.assertRaises(leases.LeaseLost, self.write, first)
 
     def test_leases_of_other_names_are_independent(self):
         self.acquire('one')
-        self.assertEqual(1, self.store.acquire('else', 'other', 10))
-        self.assertRaises(leases.LeaseLost, self.store.set_conditions,
+        self.assertEqual(1, self.store.leases.acquire('else', 'other', 10))
+        self.assertRaises(leases.LeaseLost, self.store.nodes.set_conditions,
                           {'a': 'live'}, 'else', 2)

@@ -43,13 +43,13 @@ class NodeReports(reporting.NodeApiTestCase):
 
     def test_removal_counts_once_the_node_has_seen_it(self):
         self.take(1, 1, held={'lb': reporting.held(3)})
-        self.store.place('lb', remove=['a'])
+        self.store.placements.place('lb', remove=['a'])
         removed = self.placement().removed_generation
         self.take(1, 2, as_of=removed - 1, gone=['lb'])
         self.take(1, 3, as_of=removed, complete=False)
         self.assertEqual('a', self.placement().host)
         self.take(1, 4, as_of=removed)
-        self.assertEqual([], self.store.placements(['lb']))
+        self.assertEqual([], self.store.placements.select(['lb']))
 
     def test_unchanged_report_wakes_no_worker(self):
         self.take(1, 1, held={'lb': reporting.held(3)})
@@ -58,22 +58,24 @@ class NodeReports(reporting.NodeApiTestCase):
         self.assertEqual([], self.touched)
 
     def test_history_of_a_node_is_sent_to_others(self):
-        self.store.register_node('c')
-        self.store.place('lb', add=['c'])
+        self.store.nodes.register('c')
+        self.store.placements.place('lb', add=['c'])
         change = {'members': {'m2': 0}, 'slots': 1021, 'at': 40}
         self.take(1, 1, clock=100, held={
             'lb': {**reporting.held(3), 'history': {'pool': [change]}}})
-        told, more = self.store.histories('c', None, 'dead')
+        told, more = self.store.histories.of_others('c', None, 'dead')
         (age, *change), = told['lb'].words[0]['pool']
         self.assertLessEqual(60, age)
         self.assertEqual(([{'m2': 0}, 1021, []], {'pool': {'m1', 'm2'}}, None),
                          (change, told['lb'].members, more))
-        self.assertEqual(({}, None), self.store.histories('c', 'lb', 'dead'))
+        self.assertEqual(
+            ({}, None), self.store.histories.of_others('c', 'lb', 'dead'))
         self.take(1, 2, held={'lb': reporting.held(3)})
-        self.assertEqual(({}, None), self.store.histories('c', None, 'dead'))
+        self.assertEqual(
+            ({}, None), self.store.histories.of_others('c', None, 'dead'))
 
     def node(self, host='a'):
-        return {node.host: node for node in self.store.nodes()}[host]
+        return {node.host: node for node in self.store.nodes.all()}[host]
 
     def test_node_is_alive_since_its_first_report(self):
         self.assertEqual(0, self.node().last_seen)

@@ -102,8 +102,8 @@ class BothFamilies(SeveralVipsTestCase):
         tree['pools']['pool']['members']['m3'] = {
             'address': ADDRESSES_V6['m1'], 'protocol_port': 8080,
             'subnet_id': 'sub-red-v6'}
-        self.store.create(spec.document('lb', tree))
-        self.store.place('lb', ('lb1',), decided_on=frozenset())
+        self.store.load_balancers.create(spec.document('lb', tree))
+        self.store.placements.place('lb', ('lb1',), decided_on=frozenset())
         self.converge()
         self.assertEqual({'m1', 'm2'}, set(self.sent()))
         self.assertIn('same server as member 10.0.0.11',
@@ -112,7 +112,7 @@ class BothFamilies(SeveralVipsTestCase):
         def drop(document):
             del document['pools']['pool']['members']['m1']
             return document
-        self.store.change('lb', drop)
+        self.store.load_balancers.change('lb', drop)
         self.converge()
         self.assertEqual({'m2', 'm3'}, set(self.sent()))
 
@@ -126,7 +126,7 @@ class BothFamilies(SeveralVipsTestCase):
                        for host in (self.hv1, self.hv2))
         self.assertEqual({'hv2': {
             here[vip]['key']: there[vip]['key'] for vip in (VIP, VIP6)}},
-            self.store.flow_targets('hv1', hypervisors.PORTS['m1']))
+            self.store.ways.flow_targets('hv1', hypervisors.PORTS['m1']))
 
     def test_new_leader_keeps_the_keys(self):
         self.create()
@@ -144,6 +144,6 @@ class BothFamilies(SeveralVipsTestCase):
         def drop(document):
             document['listeners'] = {}
             return document
-        self.store.change('lb', drop)
+        self.store.load_balancers.change('lb', drop)
         self.converge()
         self.assertEqual(set(), self.hv1.keys())

@@ -34,26 +34,28 @@ def without(member_id):
 class Store(store_base.StoreTestCase):
 
     def test_generations_come_from_one_counter(self):
-        first = self.store.create(base.document())
-        second = self.store.create(spec.document(
+        first = self.store.load_balancers.create(base.document())
+        second = self.store.load_balancers.create(spec.document(
             'lb2', base.tree(vip_address='203.0.113.11', pools={},
                              listeners={})))
-        third = self.store.change('lb', without('m1'))
+        third = self.store.load_balancers.change('lb', without('m1'))
         self.assertLess(first, second)
         self.assertLess(second, third)
 
     def test_repeated_create_changes_nothing(self):
-        generation = self.store.create(base.document())
-        self.assertEqual(generation, self.store.create(base.document()))
+        generation = self.store.load_balancers.create(base.document())
+        self.assertEqual(generation, self.store.load_balancers.create(
+            base.document()))
         self.assertEqual(generation,
-                         self.store.load_balancer('lb').generation)
+                         self.store.load_balancers.get('lb').generation)
 
     def test_vip_belongs_to_one_load_balancer(self):
-        self.store.create(base.document())
+        self.store.load_balancers.create(base.document())
         other = spec.document('lb2', base.tree(pools={}, listeners={}))
-        self.assertRaises(errors.Conflict, self.store.create, other)
-        self.store.delete('lb')
-        self.store.create(other)
+        self.assertRaises(errors.Conflict, self.store.load_balancers.create,
+                          other)
+        self.store.load_balancers.delete('lb')
+        self.store.load_balancers.create(other)
 
     def test_ipv6_vip_belongs_to_one_load_balancer(self):
         for key, address in (('one', '2001:db8:100::9'),
@@ -61,10 +63,10 @@ class Store(store_base.StoreTestCase):
             document = spec.document(key, translate.load_balancer_tree(
                 {'vip_address': address}))
             if key == 'one':
-                self.store.create(document)
+                self.store.load_balancers.create(document)
             else:
-                self.assertRaises(errors.Conflict, self.store.create,
-                                  document)
+                self.assertRaises(errors.Conflict,
+                                  self.store.load_balancers.create, document)
 
     def test_member_distinguishes_vips_by_dscp(self):
         def document(key, number, dscp, member):
@@ -75,11 +77,12 @@ class Store(store_base.StoreTestCase):
                 tree['pools']['pool'], members={
                     'm': base.member(member)})}
             return spec.document(key, tree)
-        self.store.create(document('one', 1, 5, '198.18.10.11'))
-        self.store.create(document('two', 2, 6, '198.18.10.11'))
-        self.store.create(document('three', 3, 5, '198.18.10.12'))
+        self.store.load_balancers.create(document('one', 1, 5, '198.18.10.11'))
+        self.store.load_balancers.create(document('two', 2, 6, '198.18.10.11'))
+        self.store.load_balancers.create(
+            document('three', 3, 5, '198.18.10.12'))
         error = self.assertRaises(
-            errors.Refused, self.store.create,
+            errors.Refused, self.store.load_balancers.create,
             document('four', 4, 5, '198.18.10.11'))
         self.assertEqual('address', error.option)
         # As an address that the operator has closed: whose server it is, and
@@ -87,16 +90,17 @@ class Store(store_base.StoreTestCase):
         why, instead, _ = address_policy.closed('198.18.10.11', '')
         self.assertEqual((why, instead), (error.why, error.instead))
         self.assertIn('DSCP 5', error.for_operator)
-        self.assertIsNone(self.store.load_balancer('four'))
+        self.assertIsNone(self.store.load_balancers.get('four'))
 
         def add(stored):
             return changes.apply(stored, {
                 'object': 'member', 'action': 'create', 'object_id': 'm2',
                 'pool_id': 'pool-three',
                 'fields': base.member('198.18.10.11')})
-        self.assertRaises(errors.Refused, self.store.change, 'three', add)
-        self.store.delete('one')
-        self.store.change('three', add)
+        self.assertRaises(errors.Refused, self.store.load_balancers.change,
+                          'three', add)
+        self.store.load_balancers.delete('one')
+        self.store.load_balancers.change('three', add)
 
     def test_documents_of_an_older_version_are_completed(self):
         whole = base.document()
@@ -104,106 +108,111 @@ class Store(store_base.StoreTestCase):
         for member in old['pools']['pool']['members'].values():
             del member['backup']
         del old['listeners']['listener']['allowed_cidrs']
-        self.store.create(old)
+        self.store.load_balancers.create(old)
         self.seen('host', {})
-        self.store.place('lb', add=['host'])
-        self.assertEqual(whole, self.store.load_balancer('lb').document)
-        self.assertEqual(
-            [spec.for_node(whole)],
-            [row['document'] for row in self.store.documents('host', ['lb'])])
-        self.store.change('lb', lambda document: self.assertEqual(
-            whole, document) or document)
+        self.store.placements.place('lb', add=['host'])
+        self.assertEqual(whole, self.store.load_balancers.get('lb').document)
+        self.assertEqual([spec.for_node(whole)], [
+            row['document']
+            for row in self.store.deltas.documents('host', ['lb'])])
+        self.store.load_balancers.change(
+            'lb', lambda document: self.assertEqual(
+                whole, document) or document)
 
     def test_failed_change_leaves_everything(self):
-        generation = self.store.create(base.document())
+        generation = self.store.load_balancers.create(base.document())
 
         def fail(document):
             raise errors.Refused('x', 'y', 'z')
-        self.assertRaises(errors.Refused, self.store.change, 'lb', fail)
-        row = self.store.load_balancer('lb')
+        self.assertRaises(errors.Refused, self.store.load_balancers.change,
+                          'lb', fail)
+        row = self.store.load_balancers.get('lb')
         self.assertEqual((generation, base.document()),
                          (row.generation, row.document))
 
     def test_change_of_an_outdated_generation_is_dropped(self):
-        generation = self.store.create(base.document())
-        self.assertIsNone(self.store.change('lb', without('m1'),
-                                            expected=generation - 1))
+        generation = self.store.load_balancers.create(base.document())
+        self.assertIsNone(self.store.load_balancers.change(
+            'lb', without('m1'), expected=generation - 1))
         self.assertEqual(base.document(),
-                         self.store.load_balancer('lb').document)
+                         self.store.load_balancers.get('lb').document)
 
     def test_removed_objects_are_kept_until_sent(self):
-        self.store.create(base.document())
-        first = self.store.change('lb', without('m1'))
-        second = self.store.change('lb', without('m2'))
-        self.store.note_sent('lb', first, active=True, deleted=True)
-        row = self.store.load_balancer('lb')
+        self.store.load_balancers.create(base.document())
+        first = self.store.load_balancers.change('lb', without('m1'))
+        second = self.store.load_balancers.change('lb', without('m2'))
+        self.store.sent_statuses.note('lb', first, active=True, deleted=True)
+        row = self.store.load_balancers.get('lb')
         self.assertEqual((('member', 'm2', second),), row.removed)
         self.assertEqual(first, row.sent_generation)
 
     def test_failure_keeps_removed_objects(self):
-        self.store.create(base.document())
-        generation = self.store.change('lb', without('m1'))
-        self.store.note_sent('lb', generation, active=True, failed=True)
-        row = self.store.load_balancer('lb')
+        self.store.load_balancers.create(base.document())
+        generation = self.store.load_balancers.change('lb', without('m1'))
+        self.store.sent_statuses.note('lb', generation, active=True,
+                                      failed=True)
+        row = self.store.load_balancers.get('lb')
         self.assertEqual(generation, row.failed_generation)
         self.assertEqual((('member', 'm1', generation),), row.removed)
         self.assertEqual(((), 0), (row.unconfirmed, row.sent_generation))
 
     def test_sent_statuses_are_kept_for_all_controllers(self):
-        generation = self.store.create(base.document())
+        generation = self.store.load_balancers.create(base.document())
         sent = {('loadbalancer', 'lb'): 'ONLINE', ('pool', 'pool'): 'ERROR'}
-        self.store.note_sent('lb', generation, statuses=sent)
-        self.assertEqual(sent, self.store.load_balancer('lb').sent_statuses)
+        self.store.sent_statuses.note('lb', generation, statuses=sent)
+        self.assertEqual(sent, self.store.load_balancers.get(
+            'lb').sent_statuses)
 
     def test_pool_leads_to_its_load_balancer(self):
-        self.store.create(base.document())
-        self.assertEqual('lb', self.store.find(pool_id='pool'))
-        self.store.change('lb', lambda document: changes.apply(document, {
-            'object': 'pool', 'action': 'delete', 'object_id': 'pool'}))
-        self.assertRaises(errors.UnknownObject, self.store.find,
+        self.store.load_balancers.create(base.document())
+        self.assertEqual('lb', self.store.load_balancers.find(pool_id='pool'))
+        self.store.load_balancers.change('lb', lambda document: changes.apply(
+            document, {'object': 'pool', 'action': 'delete',
+                       'object_id': 'pool'}))
+        self.assertRaises(errors.UnknownObject, self.store.load_balancers.find,
                           pool_id='pool')
 
     def test_late_node_still_removes_deleted_load_balancers(self):
-        self.store.create(base.document())
-        self.store.register_node('a')
-        self.store.place('lb', ['a'])
-        generation = self.store.delete('lb')
-        self.store.forget('lb')
-        self.assertIsNone(self.store.load_balancer('lb'))
-        self.assertEqual(1, len(self.store.placements()))
+        self.store.load_balancers.create(base.document())
+        self.store.nodes.register('a')
+        self.store.placements.place('lb', ['a'])
+        generation = self.store.load_balancers.delete('lb')
+        self.store.load_balancers.forget('lb')
+        self.assertIsNone(self.store.load_balancers.get('lb'))
+        self.assertEqual(1, len(self.store.placements.select()))
         self.report_held('a', generation, {})
-        self.assertEqual([], self.store.placements())
+        self.assertEqual([], self.store.placements.select())
 
     def test_forget_spares_existing_load_balancers(self):
-        self.store.create(base.document())
-        self.store.forget('lb')
-        self.assertIsNotNone(self.store.load_balancer('lb'))
+        self.store.load_balancers.create(base.document())
+        self.store.load_balancers.forget('lb')
+        self.assertIsNotNone(self.store.load_balancers.get('lb'))
 
     def test_nodes_are_known_from_their_first_report(self):
         self.assertTrue(self.seen('a', {'version': '1'}))
         self.assertFalse(self.seen('a', {'version': '2'}))
-        self.assertEqual('2', self.store.nodes()[0].state['version'])
-        self.assertTrue(self.store.set_in_service('a', False))
-        self.assertFalse(self.store.nodes()[0].in_service)
-        self.assertFalse(self.store.set_in_service('b', False))
-        self.assertTrue(self.store.remove_node('a'))
-        self.assertEqual([], self.store.nodes())
+        self.assertEqual('2', self.store.nodes.all()[0].state['version'])
+        self.assertTrue(self.store.nodes.set_in_service('a', False))
+        self.assertFalse(self.store.nodes.all()[0].in_service)
+        self.assertFalse(self.store.nodes.set_in_service('b', False))
+        self.assertTrue(self.store.nodes.remove('a'))
+        self.assertEqual([], self.store.nodes.all())
 
     def test_node_stays_in_service_after_a_report(self):
         self.seen('a', {})
-        self.store.set_in_service('a', False)
+        self.store.nodes.set_in_service('a', False)
         self.seen('a', {})
-        self.assertFalse(self.store.nodes()[0].in_service)
+        self.assertFalse(self.store.nodes.all()[0].in_service)
 
     def count(self, host, bytes_in, flows, balancer='lb'):
-        self.store.place(balancer, add=[host])
+        self.store.placements.place(balancer, add=[host])
         super().count(host, {balancer: {'listener': {
             'bytes': bytes_in, 'flows': flows}}})
-        statistics = self.store.statistics(10).get('listener')
+        statistics = self.store.figures.statistics(10).get('listener')
         return statistics and statistics[:2]
 
     def test_counters_are_summed_over_nodes(self):
-        self.store.create(base.document())
+        self.store.load_balancers.create(base.document())
         self.assertEqual((100, 1), self.count('a', 100, 1))
         self.assertEqual((150, 3), self.count('b', 50, 2))
         self.assertEqual((270, 4), self.count('a', 220, 2))
@@ -211,16 +220,16 @@ class Store(store_base.StoreTestCase):
 
     def test_counters_of_removed_listeners_are_deleted(self):
         self.assertIsNone(self.count('a', 1, 1, 'unknown'))
-        self.store.create(base.document())
+        self.store.load_balancers.create(base.document())
         self.count('a', 1, 1)
-        self.store.change('lb', lambda document: changes.apply(document, {
-            'object': 'listener', 'action': 'delete',
-            'object_id': 'listener'}))
-        self.assertEqual({}, self.store.statistics(10))
+        self.store.load_balancers.change('lb', lambda document: changes.apply(
+            document, {'object': 'listener', 'action': 'delete',
+                       'object_id': 'listener'}))
+        self.assertEqual({}, self.store.figures.statistics(10))
         self.count('a', 1, 1)
-        self.store.delete('lb')
-        self.store.forget('lb')
-        self.assertEqual({}, self.store.statistics(10))
+        self.store.load_balancers.delete('lb')
+        self.store.load_balancers.forget('lb')
+        self.assertEqual({}, self.store.figures.statistics(10))
 
 
 class Schema(store_base.StoreTestCase):
@@ -267,7 +276,7 @@ class Schema(store_base.StoreTestCase):
         self.interrupted(engine, lambda: schema.upgrade(manager))
         self.assertEqual(('0001', '0001'), schema.upgrade(manager))
         store = queries.Store(manager)
-        store.create(base.document())
+        store.load_balancers.create(base.document())
         with self.next_release():
             statements = self.interrupted(
                 engine, lambda: schema.upgrade(manager))

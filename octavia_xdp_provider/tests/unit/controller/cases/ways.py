@@ -75,7 +75,7 @@ class Order(hypervisors.ZeroTouchTestCase):
         def drop(document):
             del document['pools']['pool']['members']['m2']
             return document
-        self.store.change('lb', drop)
+        self.store.load_balancers.change('lb', drop)
         for _ in range(3):
             self.step()
             self.hv1.pass_()
@@ -89,7 +89,7 @@ class Order(hypervisors.ZeroTouchTestCase):
     def test_deleted_load_balancer_leaves_nothing(self):
         self.create()
         self.converge()
-        self.store.delete('lb')
+        self.store.load_balancers.delete('lb')
         self.step()
         self.hv1.pass_()
         self.assertEqual(2, len(self.hv1.keys()))
@@ -98,11 +98,11 @@ class Order(hypervisors.ZeroTouchTestCase):
         self.hv1.pass_()
         self.hv1.pass_()
         self.assertEqual(set(), self.hv1.keys())
-        self.assertEqual([], self.store.host_objects())
+        self.assertEqual([], self.store.hypervisors.objects())
         self.assertEqual({}, self.ways())
         self.now += hypervisors.QUARANTINE_S + 1
         self.step()
-        self.assertEqual([], self.store.host_keys())
+        self.assertEqual([], self.store.ways.host_keys())
 
     def test_new_listener_waits_without_affecting_others(self):
         self.create()
@@ -112,7 +112,7 @@ class Order(hypervisors.ZeroTouchTestCase):
             document['listeners']['second'] = {
                 **document['listeners']['listener'], 'protocol_port': 81}
             return document
-        self.store.change('lb', add)
+        self.store.load_balancers.change('lb', add)
         sent = spec.for_node(self.row().document)
         self.assertEqual({'listener'}, set(sent['listeners']))
         self.assertEqual({'m1', 'm2'}, set(self.sent()))
@@ -136,9 +136,10 @@ class Order(hypervisors.ZeroTouchTestCase):
 
     def promote(self, **change):
         request = hypervisors.uuid(int(change.pop('number')))
-        self.store.request({'load_balancer_id': 'lb', 'object_id': 'lb',
-                            'object': 'loadbalancer', **change}, request)
-        return self.store.promote_request(request, 0, ['live']).zero_touch
+        self.store.requests.add({'load_balancer_id': 'lb', 'object_id': 'lb',
+                                 'object': 'loadbalancer', **change}, request)
+        return self.store.load_balancers.promote_request(request, 0,
+                                                         ['live']).zero_touch
 
     def test_zero_touch_changes_are_marked(self):
         self.assertTrue(self.promote(
@@ -174,10 +175,10 @@ class Order(hypervisors.ZeroTouchTestCase):
 
     def test_nothing_is_stored_without_the_lease(self):
         self.create()
-        self.store.acquire('other', 'x', 10)
+        self.store.leases.acquire('other', 'x', 10)
         self.token += 1
         self.assertRaises(service.leases.LeaseLost, self.step)
-        self.assertEqual([], self.store.host_keys())
+        self.assertEqual([], self.store.ways.host_keys())
 
 
 class Migration(hypervisors.ZeroTouchTestCase):

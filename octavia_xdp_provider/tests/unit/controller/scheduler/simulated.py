@@ -46,7 +46,7 @@ class SchedulerTestCase(base.StoreTestCase):
             document['id'] = f'lb{index}'
             document['vip_address'] = f'203.0.{index // 250}.{index % 250}'
             document['pools'] = {}
-            self.store.create(spec.complete(document))
+            self.store.load_balancers.create(spec.complete(document))
 
     def report(self, *hosts, failing=()):
         """Let nodes fetch their load balancers and report the results."""
@@ -57,15 +57,15 @@ class SchedulerTestCase(base.StoreTestCase):
                                announced=False)
 
     def work(self):
-        while items := self.store.claim('worker', 50, 60):
+        while items := self.store.work.claim('worker', 50, 60):
             for item in items:
-                row = self.store.load_balancer(item.load_balancer_id)
+                row = self.store.load_balancers.get(item.load_balancer_id)
                 self.placed.append(row.id)
                 placed = self.scheduler.place(
-                    self.store.situation(row.id))
+                    self.store.situations.get(row.id))
                 self.notified |= placed.notify
-                self.store.finish(item, 'worker', 30 if placed.deferred
-                                  else None)
+                self.store.work.finish(item, 'worker', 30 if placed.deferred
+                                       else None)
 
     def run_passes(self, *hosts, passes=4, step_s=1, failing=()):
         """Let nodes report, then leader and workers do what is due."""
@@ -78,7 +78,7 @@ class SchedulerTestCase(base.StoreTestCase):
     def on(self):
         """Return host → ids of load balancers placed there."""
         placed = collections.defaultdict(set)
-        for row in self.store.placements():
+        for row in self.store.placements.select():
             if row.removed_generation is None:
                 placed[row.host].add(row.load_balancer_id)
         return placed

@@ -18,7 +18,7 @@ class TestRebalance(simulated.SchedulerTestCase):
         self.run_passes('a')
         for _ in range(26):
             self.run_passes('a', 'b', passes=1)
-            self.assertLessEqual(self.store.under_way(1), 2)
+            self.assertLessEqual(self.store.balance.moves_under_way(1), 2)
         self.assertEqual({'a': 4, 'b': 4}, {
             host: count + count % 2 for host, count in self.counts().items()})
 
@@ -27,7 +27,7 @@ class TestRebalance(simulated.SchedulerTestCase):
         self.duty.step()
         self.create(4)
         self.run_passes('a', 'b')
-        with mock.patch.object(self.store, 'nodes',
+        with mock.patch.object(self.store.nodes, 'all',
                                side_effect=AssertionError):
             self.assertIsNone(
                 balancing.Balancing(self.scheduler).rebalance())
@@ -35,13 +35,13 @@ class TestRebalance(simulated.SchedulerTestCase):
     def test_only_applied_load_balancers_are_movable(self):
         self.create(3)
         for key, hosts in (('lb0', 'a'), ('lb1', 'ab'), ('lb2', 'a')):
-            self.store.place(key, hosts)
+            self.store.placements.place(key, hosts)
         self.report('a')
-        self.store.place('lb2', [], ['a'])
-        self.assertEqual(['lb0'], [row.id for row in self.store.movable(
-            'a', 'b', 1, 9)])
-        self.store.change('lb0', lambda document: document)
-        self.assertEqual([], self.store.movable('a', 'b', 1, 9))
+        self.store.placements.place('lb2', [], ['a'])
+        self.assertEqual(['lb0'], [
+            row.id for row in self.store.balance.movable('a', 'b', 1, 9)])
+        self.store.load_balancers.change('lb0', lambda document: document)
+        self.assertEqual([], self.store.balance.movable('a', 'b', 1, 9))
 
 
 class TestZones(simulated.SchedulerTestCase):
@@ -53,7 +53,7 @@ class TestZones(simulated.SchedulerTestCase):
     def setUp(self):
         super().setUp()
         for host in ('a1', 'a2', 'b1', 'b2'):
-            self.store.register_node(host, zone=host[0])
+            self.store.nodes.register(host, zone=host[0])
         self.report('a1', 'a2', 'b1', 'b2')
         self.duty.step()
         self.create(self.NUMBER)
@@ -78,7 +78,7 @@ class TestZones(simulated.SchedulerTestCase):
         self.assertEqual({'abb': 2, 'bb': self.NUMBER - 2}, self.spread())
         for _ in range(20):
             self.run_passes('a1', 'a2', 'b1', 'b2', passes=1)
-            self.assertLessEqual(self.store.under_way(2), 2)
+            self.assertLessEqual(self.store.balance.moves_under_way(2), 2)
         self.assertEqual({'ab': self.NUMBER}, self.spread())
 
     def test_mending_waits_until_nodes_have_settled(self):
@@ -94,25 +94,25 @@ class TestZones(simulated.SchedulerTestCase):
         self.assertEqual({'ab': self.NUMBER}, self.spread())
 
     def test_node_that_gets_another_zone_is_seen(self):
-        self.store.set_zone('a1', 'b')
-        self.store.set_zone('b1', 'a')
+        self.store.nodes.set_zone('a1', 'b')
+        self.store.nodes.set_zone('b1', 'a')
         self.run_passes('a1', 'a2', 'b1', 'b2', passes=40)
         on = self.on()
         self.assertEqual(set(), on['a1'] & on['b2'] | on['a2'] & on['b1'])
 
     def test_node_that_fails_is_not_tried_again_and_again(self):
-        self.store.set_in_service('a2', False)
+        self.store.nodes.set_in_service('a2', False)
         self.run_passes('a1', 'a2', 'b1', 'b2', passes=8)
-        self.store.set_in_service('a1', False)
+        self.store.nodes.set_in_service('a1', False)
         self.run_passes('a1', 'a2', 'b1', 'b2', passes=8)
         self.assertEqual({'bb': self.NUMBER}, self.spread())
-        self.store.set_in_service('a1', True)
-        removed = self.store.removals_since(600)
+        self.store.nodes.set_in_service('a1', True)
+        removed = self.store.placements.removals_since(600)
         self.run_passes('a1', 'a2', 'b1', 'b2', passes=40, step_s=3,
                         failing=('a1',))
         self.assertEqual({'bb': self.NUMBER}, self.spread())
         self.assertEqual(self.NUMBER,
-                         self.store.removals_since(600) - removed)
+                         self.store.placements.removals_since(600) - removed)
 
     def test_nothing_is_moved_with_0(self):
         self.run_passes('b1', 'b2', passes=10, step_s=5)
@@ -129,7 +129,7 @@ class TestRequired(simulated.SchedulerTestCase):
 
     def test_load_balancer_has_fewer_nodes_until_a_zone_is_there(self):
         for host in ('a1', 'a2'):
-            self.store.register_node(host, zone='a')
+            self.store.nodes.register(host, zone='a')
         self.report('a1', 'a2')
         self.duty.step()
         self.create(3)
@@ -138,7 +138,7 @@ class TestRequired(simulated.SchedulerTestCase):
         self.placed.clear()
         self.run_passes('a1', 'a2', passes=8, step_s=5)
         self.assertEqual([], self.placed, 'no node could serve them')
-        self.store.register_node('b1', zone='b')
+        self.store.nodes.register('b1', zone='b')
         self.run_passes('a1', 'a2', 'b1')
         self.assertEqual(3, self.counts()['b1'])
 
@@ -149,7 +149,7 @@ class TestLookingAgain(simulated.SchedulerTestCase):
 
     def test_load_that_cannot_be_even_is_looked_at_seldom(self):
         for host in ('a1', 'a2', 'a3', 'a4', 'b1'):
-            self.store.register_node(host, zone=host[0])
+            self.store.nodes.register(host, zone=host[0])
         hosts = ('a1', 'a2', 'a3', 'a4', 'b1')
         self.report(*hosts)
         self.duty.step()
@@ -157,10 +157,10 @@ class TestLookingAgain(simulated.SchedulerTestCase):
         self.run_passes(*hosts)
         balancer = balancing.Balancing(self.scheduler)
         self.assertIsNone(balancer.rebalance())
-        with mock.patch.object(self.store, 'nodes',
+        with mock.patch.object(self.store.nodes, 'all',
                                side_effect=AssertionError):
             self.assertIsNone(balancer.rebalance())
         self.now += 11
-        with mock.patch.object(self.store, 'nodes',
+        with mock.patch.object(self.store.nodes, 'all',
                                side_effect=ZeroDivisionError):
             self.assertRaises(ZeroDivisionError, balancer.rebalance)

@@ -27,7 +27,7 @@ class TestOutage(simulated.SchedulerTestCase):
             self.now += 5
             self.duty.step()
             self.work()
-        self.assertEqual({'dead'}, set(self.store.conditions().values()))
+        self.assertEqual({'dead'}, set(self.store.nodes.conditions().values()))
         for host in self.HOSTS:
             self.run_passes(host, passes=1, step_s=0.5)
             self.assertEqual(before, self.on())
@@ -49,12 +49,13 @@ class TestOutage(simulated.SchedulerTestCase):
                 self.duty.step()
                 self.now += 5
                 self.assertEqual({condition},
-                                 set(self.store.conditions().values()))
+                                 set(self.store.nodes.conditions().values()))
             for _ in range(11):
                 self.duty.step()
                 self.now += 5
             # After a while, silence means that all nodes have died.
-            self.assertEqual({'dead'}, set(self.store.conditions().values()))
+            self.assertEqual({'dead'},
+                             set(self.store.nodes.conditions().values()))
 
     def test_node_that_stays_away_after_an_outage_is_replaced(self):
         self.now += 3600
@@ -194,16 +195,16 @@ class TestBudget(simulated.SchedulerTestCase):
 
     def test_operator_can_allow_more_removals(self):
         self.run_passes('b', passes=14, step_s=5)
-        self.store.allow_removals(4, 150)
+        self.store.placements.allow_removals(4, 150)
         self.run_passes('b', passes=2)
         self.assertEqual({'b': 14}, self.counts())
 
     def test_two_controllers_share_the_budget(self):
         """The removing transaction counts earlier removals itself."""
-        self.assertTrue(self.store.place('lb0', [], failed=3,
-                                         budget=(3, 500)))
-        self.assertFalse(self.store.place('lb0', [], failed=1,
-                                          budget=(3, 500)))
+        self.assertTrue(self.store.placements.place('lb0', [], failed=3,
+                                                    budget=(3, 500)))
+        self.assertFalse(self.store.placements.place('lb0', [], failed=1,
+                                                     budget=(3, 500)))
 
 
 class TestRaces(simulated.SchedulerTestCase):
@@ -213,7 +214,7 @@ class TestRaces(simulated.SchedulerTestCase):
         self.duty.step()
         self.create(1)
         # Another scheduler writes between this one's read and write.
-        real, calls = self.store.place, []
+        real, calls = self.store.placements.place, []
 
         def place(*arguments, **options):
             if not calls:
@@ -221,18 +222,18 @@ class TestRaces(simulated.SchedulerTestCase):
                                   decided_on=frozenset()))
             return real(*arguments, **options)
 
-        with mock.patch.object(self.store, 'place', place):
-            placed = self.scheduler.place(self.store.situation('lb0'))
+        with mock.patch.object(self.store.placements, 'place', place):
+            placed = self.scheduler.place(self.store.situations.get('lb0'))
         self.assertEqual((True, frozenset()),
                          (placed.conflict, placed.notify))
         self.assertEqual({'a'}, set(self.on()))
 
     def test_deleted_load_balancer_is_not_placed(self):
         self.create(1)
-        self.store.delete('lb0')
-        self.assertFalse(self.store.place('lb0', ('a',),
-                                          decided_on=frozenset()))
-        self.assertEqual([], self.store.placements())
+        self.store.load_balancers.delete('lb0')
+        self.assertFalse(self.store.placements.place('lb0', ('a',),
+                                                     decided_on=frozenset()))
+        self.assertEqual([], self.store.placements.select())
 
 
 class TestRemovalLog(base.StoreTestCase):
@@ -240,29 +241,29 @@ class TestRemovalLog(base.StoreTestCase):
     def test_only_failures_within_the_span_are_counted(self):
         now = simulated.START
         with mock.patch('time.time', lambda: now):
-            self.store.place('lb', ('a',))
-            self.store.place('lb', (), ('a',), failed=2)
-            self.store.place('lb', (), ('a',))
-            self.assertEqual(2, self.store.removals_since(60))
+            self.store.placements.place('lb', ('a',))
+            self.store.placements.place('lb', (), ('a',), failed=2)
+            self.store.placements.place('lb', (), ('a',))
+            self.assertEqual(2, self.store.placements.removals_since(60))
             now += 61
-            self.assertEqual(0, self.store.removals_since(60))
-            self.store.allow_removals(5, 60)
-            self.assertEqual(-5, self.store.removals_since(60))
-        with self.store._read() as session:
+            self.assertEqual(0, self.store.placements.removals_since(60))
+            self.store.placements.allow_removals(5, 60)
+            self.assertEqual(-5, self.store.placements.removals_since(60))
+        with self.store.database.read() as session:
             self.assertEqual(1, session.query(models.Removal).count())
 
     def test_removals_of_other_times_are_forgotten(self):
         now = simulated.START
         with mock.patch('time.time', lambda: now):
             for _ in range(3):
-                self.assertTrue(self.store.place('lb', (), ('a',), failed=1,
-                                                 budget=(2, 60)))
+                self.assertTrue(self.store.placements.place(
+                    'lb', (), ('a',), failed=1, budget=(2, 60)))
                 now += 61
             now -= 3600
-            self.assertEqual(0, self.store.removals_since(60))
-            self.assertTrue(self.store.place('lb', (), ('a',), failed=2,
-                                             budget=(2, 60)))
-        with self.store._read() as session:
+            self.assertEqual(0, self.store.placements.removals_since(60))
+            self.assertTrue(self.store.placements.place(
+                'lb', (), ('a',), failed=2, budget=(2, 60)))
+        with self.store.database.read() as session:
             self.assertEqual([2], [row.number for row in session.query(
                 models.Removal)])
 

@@ -20,6 +20,7 @@ from octavia_xdp_provider.contracts import spec
 from octavia_xdp_provider.controller import status_message
 from octavia_xdp_provider.controller.store import addresses
 from octavia_xdp_provider.controller.store import base
+from octavia_xdp_provider.controller.store import marks
 from octavia_xdp_provider.controller.store import models
 from octavia_xdp_provider.controller.store import rows
 
@@ -42,7 +43,7 @@ class Promoted(NamedTuple):
     zero_touch: bool = False
 
 
-class Documents(addresses.Addresses):
+class LoadBalancers(base.Queries):
     """Queries about load balancers."""
 
     def find(self, load_balancer_id: str | None = None,
@@ -51,7 +52,7 @@ class Documents(addresses.Addresses):
 
         :raises UnknownObject: the pool is unknown.
         """
-        with self._read() as session:
+        with self._database.read() as session:
             if load_balancer_id is None:
                 pool = session.get(models.Pool, pool_id)
                 if pool is None:
@@ -69,23 +70,23 @@ class Documents(addresses.Addresses):
         :raises Conflict: another load balancer has the VIP.
         :raises Refused: it conflicts with another load balancer.
         """
-        with self._write() as session:
-            generation = self._next_generation(session)
-            row = self._lock_row(session, document['id'])
+        with self._database.write() as session:
+            generation = base.next_generation(session)
+            row = _lock_row(session, document['id'])
             if row is not None and not row.deleted:
                 return int(row.generation)
-            self._validate_together(session, document)
+            addresses.validate_together(session, document)
             if row is None:
                 row = models.LoadBalancer(
                     id=document['id'], sent_generation=0,
                     failed_generation=0, removed='[]', document='{}',
-                    generation=generation, changed_at=self._now(session))
+                    generation=generation, changed_at=base.now(session))
                 session.add(row)
             row.deleted = False
             row.vip_address = document['vip_address']
             session.flush()
-            self._set_document(session, row, document, generation,
-                               spec.objects(document))
+            _set_document(session, row, document, generation,
+                          spec.objects(document))
             return generation
 
     @base.retried
@@ -104,19 +105,18 @@ class Documents(addresses.Addresses):
         :raises UnknownObject: the load balancer does not exist.
         :raises Refused: it would conflict with another load balancer.
         """
-        with self._write() as session:
-            generation = self._next_generation(session)
-            row = self._lock_row(session, load_balancer_id)
+        with self._database.write() as session:
+            generation = base.next_generation(session)
+            row = _lock_row(session, load_balancer_id)
             if row is None or row.deleted:
-                raise errors.UnknownObject(
-                    f'load balancer {load_balancer_id}')
+                raise errors.UnknownObject(f'load balancer {load_balancer_id}')
             if expected is not None and (row.generation != expected
                                          or row.pending is not None):
                 return None
             before = rows.document(row)
             after = function(before)
-            self._validate_together(session, after)
-            self._set_changed(session, row, before, after, generation, {
+            addresses.validate_together(session, after)
+            _set_changed(session, row, before, after, generation, {
                 *pending, *(spec.objects(after) - spec.objects(before))})
             return generation
 
@@ -126,11 +126,11 @@ class Documents(addresses.Addresses):
 
         :returns: the new generation; None if this change is not pending.
         """
-        with self._write() as session:
-            generation = self._next_generation(session)
+        with self._database.write() as session:
+            generation = base.next_generation(session)
             row = base.connection(session).execute(
                 _LOCKED, {'key': load_balancer_id}).first()
-            promoted = self._promote(session, row, request, generation, 0.0)
+            promoted = _promote(session, row, request, generation, 0.0)
             return promoted and promoted.generation
 
     @base.retried
@@ -144,105 +144,17 @@ class Documents(addresses.Addresses):
         :param heard: conditions in which nodes are notified.
         :returns: None also if no such request was accepted.
         """
-        with self._write() as session:
-            self._draw(session)
+        with self._database.write() as session:
+            base.draw(session)
             opened = base.connection(session)
             row = opened.execute(_ASKED_FOR, {'request': request}).first()
-            promoted = row and self._promote(session, row, request,
-                                             int(row.drawn), nodes_delay_s)
+            promoted = row and _promote(session, row, request,
+                                        int(row.drawn), nodes_delay_s)
             if not promoted:
                 return None
             return promoted._replace(hosts=frozenset(opened.execute(
                 _NOTIFIED, {'key': promoted.load_balancer_id,
                             'heard': list(heard)}).scalars()))
-
-    def _promote(self, session: Any, row: Any, request: str,
-                 generation: int, nodes_delay_s: float) -> Promoted | None:
-        """:param row: of the load balancer, locked; None if unknown."""
-        pending = _pending(row, request)
-        if row is None or pending is None:
-            return None
-        load_balancer_id = str(row.id)
-        if pending['expected'] is None:
-            self._delete(session, load_balancer_id, generation, None,
-                         nodes_delay_s)
-            return Promoted(load_balancer_id, generation,
-                            zero_touch=row.zero_touch is not None)
-        after = spec.complete(pending['expected'])
-        before = rows.document(row) if row.generation else None
-        is_failover = pending['change']['action'] == 'failover'
-        # Creations and failovers need nodes to be chosen.
-        to_be_placed = before is None or is_failover
-        self._set_changed(session, row, before, after, generation,
-                          status_message.made_pending(
-                              before, after, pending['change']),
-                          0.0 if to_be_placed else nodes_delay_s,
-                          promotes=True)
-        if is_failover:
-            session.query(models.Placement).filter_by(
-                load_balancer_id=load_balancer_id,
-                removed_generation=None).update({'replace': True})
-        return Promoted(
-            load_balancer_id, generation, to_be_placed,
-            zero_touch=row.zero_touch is not None
-            or spec.is_zero_touch(after))
-
-    @staticmethod
-    def _lock_row(session: Any, load_balancer_id: str) -> Any:
-        return session.get(models.LoadBalancer, load_balancer_id,
-                           with_for_update=True)
-
-    def _set_changed(self, session: Any, row: Any,
-                     before: spec.Document | None, after: spec.Document,
-                     generation: int, pending: Iterable[spec.Object],
-                     delay_s: float = 0.0, promotes: bool = False) -> None:
-        gone = (spec.objects(before) if before else set()) - spec.objects(
-            after)
-        listeners = [key for kind, key in gone if kind == 'listener']
-        if listeners:
-            session.query(models.ListenerCounter).filter(
-                models.ListenerCounter.listener_id.in_(listeners)).delete()
-        self._set_document(session, row, after, generation, pending,
-                           before, delay_s, gone, promotes)
-
-    def _set_document(self, session: Any, row: Any, document: spec.Document,
-                      generation: int, pending: Iterable[spec.Object] = (),
-                      before: spec.Document | None = None,
-                      delay_s: float = 0.0,
-                      gone: Collection[spec.Object] = (),
-                      promotes: bool = False) -> None:
-        """:param row: the row in the database.
-
-        :param gone: objects that have been removed from the document.
-        :param promotes: whether this is the pending change.
-        """
-        base.connection(session).execute(*self._timed(session, _setting, {
-            'key': row.id,
-            'new_document': json.dumps(document, sort_keys=True),
-            'new_generation': generation,
-            'new_replicas': document['flavor'].get('replicas'),
-            'new_zero_touch': (document['flavor'].get('zero_touch')
-                               if spec.is_zero_touch(document) else None),
-            'new_spread': spec.spread(document),
-            'new_removed': _with(row.removed, gone, generation),
-            'new_unconfirmed': _with(
-                _without(row.unconfirmed or '[]', gone), pending, generation),
-            'new_pending': None if promotes else row.pending}))
-        if not self._holds_the_same(before, document):
-            self._reserve(session, row.id, [document])
-        if before is None or before['pools'].keys() != (
-                document['pools'].keys()):
-            self._set_pools(session, row, document)
-        self._mark_work(session, [row.id], delay_s)
-
-    @staticmethod
-    def _set_pools(session: Any, row: Any, document: spec.Document) -> None:
-        stored = {pool.id: pool for pool in session.query(
-            models.Pool).filter_by(load_balancer_id=row.id)}
-        for pool_id in document['pools'].keys() - stored.keys():
-            session.merge(models.Pool(id=pool_id, load_balancer_id=row.id))
-        for pool_id in stored.keys() - document['pools'].keys():
-            session.delete(stored[pool_id])
 
     @base.retried
     def delete(self, load_balancer_id: str,
@@ -252,27 +164,16 @@ class Documents(addresses.Addresses):
 
         :param expected: as in change().
         """
-        with self._write() as session:
-            generation = self._next_generation(session)
-            row = self._lock_row(session, load_balancer_id)
+        with self._database.write() as session:
+            generation = base.next_generation(session)
+            row = _lock_row(session, load_balancer_id)
             if row is None or (expected is not None and (
                     row.generation != expected or row.pending is not None)):
                 return None
             if row.deleted:
                 return int(row.generation)
-            self._delete(session, load_balancer_id, generation, row.pending)
+            _delete(session, load_balancer_id, generation, row.pending)
             return generation
-
-    def _delete(self, session: Any, load_balancer_id: str, generation: int,
-                pending: str | None, delay_s: float = 0.0) -> None:
-        """:param pending: the pending change from now on."""
-        opened = base.connection(session)
-        opened.execute(*self._timed(session, _deleting, {
-            'key': load_balancer_id, 'new_generation': generation,
-            'new_pending': pending}))
-        opened.execute(_LEAVING, {'key': load_balancer_id,
-                                  'new_generation': generation})
-        self._mark_work(session, [load_balancer_id], delay_s)
 
     @base.retried
     def forget(self, load_balancer_id: str) -> None:
@@ -282,41 +183,136 @@ class Documents(addresses.Addresses):
         Placements on nodes that have not confirmed the removal stay, so that
         a node that returns late still removes it.
         """
-        with self._write() as session:
-            row = self._lock_row(session, load_balancer_id)
+        with self._database.write() as session:
+            row = _lock_row(session, load_balancer_id)
             if row is None or not row.deleted:
                 return
             for child in (models.Pool, models.ListenerCounter):
                 session.query(child).filter_by(
                     load_balancer_id=load_balancer_id).delete()
             session.delete(row)
-            now = self._now(session)
+            now = base.now(session)
             session.merge(models.Tombstone(
                 load_balancer_id=load_balancer_id, pending=None, at=now))
             session.query(models.Tombstone).filter(
                 models.Tombstone.at < now - TOMBSTONE_S,
                 models.Tombstone.pending.is_(None)).delete()
 
-    def load_balancers(self, ids: Iterable[str] | None = None
-                       ) -> list[rows.LoadBalancer]:
+    def select(self, ids: Iterable[str] | None = None
+               ) -> list[rows.LoadBalancer]:
         """Return all load balancers, or the existing ones of these ids."""
-        with self._read() as session:
+        with self._database.read() as session:
             query = session.query(models.LoadBalancer)
             if ids is not None:
                 query = query.filter(models.LoadBalancer.id.in_(list(ids)))
             return [rows.load_balancer(row) for row in query]
 
-    def load_balancer(self, load_balancer_id: str
-                      ) -> rows.LoadBalancer | None:
-        with self._read() as session:
+    def get(self, load_balancer_id: str) -> rows.LoadBalancer | None:
+        with self._database.read() as session:
             row = session.get(models.LoadBalancer, load_balancer_id)
             return rows.load_balancer(row) if row else None
 
     def tombstone(self, load_balancer_id: str) -> dict[str, Any] | None:
         """Return the pending deletion of a load balancer without a row."""
-        with self._read() as session:
+        with self._database.read() as session:
             row = session.get(models.Tombstone, load_balancer_id)
             return json.loads(row.pending) if row and row.pending else None
+
+
+def _promote(session: Any, row: Any, request: str,
+             generation: int, nodes_delay_s: float) -> Promoted | None:
+    """:param row: of the load balancer, locked; None if unknown."""
+    pending = _pending(row, request)
+    if row is None or pending is None:
+        return None
+    load_balancer_id = str(row.id)
+    if pending['expected'] is None:
+        _delete(session, load_balancer_id, generation, None, nodes_delay_s)
+        return Promoted(load_balancer_id, generation,
+                        zero_touch=row.zero_touch is not None)
+    after = spec.complete(pending['expected'])
+    before = rows.document(row) if row.generation else None
+    is_failover = pending['change']['action'] == 'failover'
+    # Creations and failovers need nodes to be chosen.
+    to_be_placed = before is None or is_failover
+    _set_changed(session, row, before, after, generation,
+                 status_message.made_pending(before, after, pending['change']),
+                 0.0 if to_be_placed else nodes_delay_s, promotes=True)
+    if is_failover:
+        session.query(models.Placement).filter_by(
+            load_balancer_id=load_balancer_id,
+            removed_generation=None).update({'replace': True})
+    return Promoted(
+        load_balancer_id, generation, to_be_placed,
+        zero_touch=row.zero_touch is not None or spec.is_zero_touch(after))
+
+
+def _lock_row(session: Any, load_balancer_id: str) -> Any:
+    return session.get(models.LoadBalancer, load_balancer_id,
+                       with_for_update=True)
+
+
+def _set_changed(session: Any, row: Any,
+                 before: spec.Document | None, after: spec.Document,
+                 generation: int, pending: Iterable[spec.Object],
+                 delay_s: float = 0.0, promotes: bool = False) -> None:
+    gone = (spec.objects(before) if before else set()) - spec.objects(after)
+    listeners = [key for kind, key in gone if kind == 'listener']
+    if listeners:
+        session.query(models.ListenerCounter).filter(
+            models.ListenerCounter.listener_id.in_(listeners)).delete()
+    _set_document(session, row, after, generation, pending,
+                  before, delay_s, gone, promotes)
+
+
+def _set_document(session: Any, row: Any, document: spec.Document,
+                  generation: int, pending: Iterable[spec.Object] = (),
+                  before: spec.Document | None = None, delay_s: float = 0.0,
+                  gone: Collection[spec.Object] = (),
+                  promotes: bool = False) -> None:
+    """:param row: the row in the database.
+
+    :param gone: objects that have been removed from the document.
+    :param promotes: whether this is the pending change.
+    """
+    base.connection(session).execute(*base.timed(session, _setting, {
+        'key': row.id,
+        'new_document': json.dumps(document, sort_keys=True),
+        'new_generation': generation,
+        'new_replicas': document['flavor'].get('replicas'),
+        'new_zero_touch': (document['flavor'].get('zero_touch')
+                           if spec.is_zero_touch(document) else None),
+        'new_spread': spec.spread(document),
+        'new_removed': _with(row.removed, gone, generation),
+        'new_unconfirmed': _with(
+            _without(row.unconfirmed or '[]', gone), pending, generation),
+        'new_pending': None if promotes else row.pending}))
+    if not addresses.holds_the_same(before, document):
+        addresses.reserve(session, row.id, [document])
+    if before is None or before['pools'].keys() != document['pools'].keys():
+        _set_pools(session, row, document)
+    marks.mark(session, [row.id], delay_s)
+
+
+def _set_pools(session: Any, row: Any, document: spec.Document) -> None:
+    stored = {pool.id: pool for pool in session.query(
+        models.Pool).filter_by(load_balancer_id=row.id)}
+    for pool_id in document['pools'].keys() - stored.keys():
+        session.merge(models.Pool(id=pool_id, load_balancer_id=row.id))
+    for pool_id in stored.keys() - document['pools'].keys():
+        session.delete(stored[pool_id])
+
+
+def _delete(session: Any, load_balancer_id: str, generation: int,
+            pending: str | None, delay_s: float = 0.0) -> None:
+    """:param pending: the pending change from now on."""
+    opened = base.connection(session)
+    opened.execute(*base.timed(session, _deleting, {
+        'key': load_balancer_id, 'new_generation': generation,
+        'new_pending': pending}))
+    opened.execute(_LEAVING, {'key': load_balancer_id,
+                              'new_generation': generation})
+    marks.mark(session, [load_balancer_id], delay_s)
 
 
 def _pending(row: Any, request: str) -> dict[str, Any] | None:
