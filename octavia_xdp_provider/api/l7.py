@@ -11,6 +11,7 @@ Rules that span objects are in api/proxied.py.
 """
 
 import re
+import ssl
 import unicodedata
 import urllib.parse
 
@@ -107,7 +108,9 @@ def url_problem(value: str) -> errors.Problem | None:
 def ciphers_problem(value: str) -> errors.Problem | None:
     """Check a list of ciphers in OpenSSL's syntax.
 
-    Which names the OpenSSL of a proxy node knows, only the node can tell.
+    OpenSSL ignores names that it does not know, but HAProxy does not start if
+    nothing is left. The OpenSSL of a proxy node may know fewer than the one
+    here.
     """
     problem = text_problem(value)
     if problem:
@@ -115,6 +118,13 @@ def ciphers_problem(value: str) -> errors.Problem | None:
     if not _CIPHERS.fullmatch(value):
         return (f'the list {value!r} has characters that no cipher has',
                 'separate the names of ciphers with colons')
+    older, _newer = split_ciphers(value)
+    try:
+        if older:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).set_ciphers(older)
+    except ssl.SSLError:
+        return (f'the list {older!r} has no cipher that OpenSSL knows',
+                'name ciphers as "openssl ciphers" shows them')
     return None
 
 

@@ -2,7 +2,8 @@
 """Which documents of proxied load balancers are supported.
 
 The rules here span fields and objects of a document (contracts/proxy_spec.py);
-those of single values are in api/l7.py.
+those of single values are in api/l7.py. What is refused is named as users
+name it: a certificate by its container_ref, for example.
 """
 
 from collections.abc import Iterator
@@ -157,11 +158,11 @@ def _listener_tls_problem(listener: proxy_spec.Listener
     protocol = listener['protocol']
     if proxy_spec.has_tls(listener):
         if protocol not in _MAY_DO_TLS:
-            return 'default_tls_bundle', (
+            return 'default_tls_container_ref', (
                 f'a listener with protocol {protocol} does not do TLS',
                 'use protocol TERMINATED_HTTPS')
     elif protocol == 'TERMINATED_HTTPS' or listener['client_ca_bundle']:
-        return 'default_tls_bundle', (
+        return 'default_tls_container_ref', (
             'a listener that does TLS needs a certificate',
             'name one in default_tls_container_ref')
     if listener['client_authentication'] != 'NONE' and (
@@ -170,7 +171,7 @@ def _listener_tls_problem(listener: proxy_spec.Listener
             'there is no CA to check clients\' certificates with',
             'name one in client_ca_tls_container_ref')
     if listener['client_crl_bundle'] and not listener['client_ca_bundle']:
-        return 'client_crl_bundle', (
+        return 'client_crl_container_ref', (
             'a CRL has no meaning without the CA that issued it',
             'name the CA in client_ca_tls_container_ref')
     return _tls_problem(listener)
@@ -178,7 +179,7 @@ def _listener_tls_problem(listener: proxy_spec.Listener
 
 def _pool_tls_problem(pool: proxy_spec.Pool) -> l7.FieldProblem | None:
     if pool['crl_bundle'] and not pool['ca_bundle']:
-        return 'crl_bundle', (
+        return 'crl_container_ref', (
             'a CRL has no meaning without the CA that issued it',
             'name the CA in ca_tls_container_ref')
     return _tls_problem(pool)

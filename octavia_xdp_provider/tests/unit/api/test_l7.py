@@ -75,8 +75,10 @@ class TestValues(base.TestCase):
     def test_ciphers(self):
         self.assert_values(
             l7.ciphers_problem,
-            ('ECDHE-RSA-AES128-GCM-SHA256:!aNULL', 'DEFAULT@SECLEVEL=1'),
-            {'a b': 'characters', "a'b": 'characters', '': 'empty'})
+            ('ECDHE-RSA-AES128-GCM-SHA256:!aNULL', 'DEFAULT@SECLEVEL=1',
+             'TLS_AES_256_GCM_SHA384', 'NO-SUCH-CIPHER:AES128-SHA'),
+            {'a b': 'characters', "a'b": 'characters', '': 'empty',
+             'NO-SUCH-CIPHER': 'OpenSSL', 'TLS_NO_SUCH': 'OpenSSL'})
 
     def test_versions_of_tls(self):
         self.assert_values(

@@ -59,15 +59,17 @@ class TestCheck(base.TestCase):
                                 'policies': {'a': documents.policy()}}),
                 ('l7policies', {'protocol': 'PROMETHEUS',
                                 'policies': {'a': documents.policy()}}),
-                ('default_tls_bundle', tls),
-                ('default_tls_bundle', {'default_tls_bundle': CERTIFICATE}),
-                ('default_tls_bundle', {'protocol': 'TCP',
-                                        'sni_bundles': [CERTIFICATE]}),
-                ('default_tls_bundle', {'client_ca_bundle': CERTIFICATE}),
+                ('default_tls_container_ref', tls),
+                ('default_tls_container_ref', {
+                    'default_tls_bundle': CERTIFICATE}),
+                ('default_tls_container_ref', {
+                    'protocol': 'TCP', 'sni_bundles': [CERTIFICATE]}),
+                ('default_tls_container_ref', {
+                    'client_ca_bundle': CERTIFICATE}),
                 ('client_authentication', {
                     **tls, 'default_tls_bundle': CERTIFICATE,
                     'client_authentication': 'MANDATORY'}),
-                ('client_crl_bundle', {
+                ('client_crl_container_ref', {
                     **tls, 'default_tls_bundle': CERTIFICATE,
                     'client_crl_bundle': CERTIFICATE}),
                 ('hsts_max_age', {'hsts_max_age': 1}),
@@ -88,7 +90,7 @@ class TestCheck(base.TestCase):
                     'type': 'APP_COOKIE', 'cookie_name': 'a;b'}}),
                 ('session_persistence', {'session_persistence': {
                     'type': 'HTTP_COOKIE', 'cookie_name': 'a'}}),
-                ('crl_bundle', {'crl_bundle': CERTIFICATE}),
+                ('crl_container_ref', {'crl_bundle': CERTIFICATE}),
                 ('tls_ciphers', {'tls_ciphers': "a'"}),
                 ('tls_versions', {'tls_versions': ['SSLv3']})):
             self.assert_refused(f'{WEBS}.{option}', documents.document(

@@ -54,8 +54,8 @@ FIELDS = {
     'url': ('http://tame', redirect('REDIRECT_TO_URL', 'redirect_url')),
     'prefix': ('http://tame', redirect('REDIRECT_PREFIX', 'redirect_prefix')),
     'cookie of the application': ('tame', lambda value: pool(cookie=value)),
-    'ciphers of a pool': ('tame', lambda value: pool(tls_ciphers=value)),
-    'ciphers of a listener': ('tame', lambda value: documents.web(
+    'ciphers of a pool': ('AES128-SHA', lambda value: pool(tls_ciphers=value)),
+    'ciphers of a listener': ('AES128-SHA', lambda value: documents.web(
         protocol='TERMINATED_HTTPS', default_tls_bundle='0' * 64,
         tls_ciphers=value)),
 }

@@ -87,6 +87,20 @@ class TestText(base.TestCase):
             self.assertEqual(expected, 'no-alpn' in bind)
 
 
+class TestPolicies(base.TestCase):
+
+    def test_value_that_begins_with_a_hyphen_is_no_flag(self):
+        kinds = {'HOST_NAME': None, 'PATH': None, 'HEADER': 'X-A',
+                 'COOKIE': 'c', 'SSL_DN_FIELD': 'CN', 'FILE_TYPE': None}
+        lines = sections(documents.web({'p': documents.policy(rules={
+            kind: documents.rule(kind, '-f', 'EQUAL_TO', key=key)
+            for kind, key in kinds.items()})}))['frontend', WEB]
+        conditions = [words for words in lines if words[0] == 'acl']
+        self.assertEqual(len(kinds), len(conditions))
+        for words in conditions:
+            self.assertEqual(['--', '-f'], words[-2:])
+
+
 class TestLimits(base.TestCase):
 
     def limits(self, *limits, **settings):
