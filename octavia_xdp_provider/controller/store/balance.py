@@ -160,8 +160,9 @@ class Balance(base.Queries):
             return len(ids)
 
 
-# Nodes without a zone are in one common zone.
-_ZONE = sa.func.coalesce(models.Node.zone, '')
+# Nodes without a zone are in one common zone. No parameter: PostgreSQL would
+# not know that the one of GROUP BY is the same.
+_ZONE = sa.func.coalesce(models.Node.zone, sa.literal_column("''"))
 
 
 def _spread(wanted: rows.Wanted) -> Any:
