@@ -86,11 +86,32 @@ class TestZones(PlacementCase):
         self.addCleanup(admin.delete_availability_zone, zone.name)
         return zone.name
 
+    def register(self, node, zone):
+        self.addCleanup(self.manage, 'node', 'zone', node)
+        self.manage('node', 'zone', node, zone)
+
     def test_a_load_balancer_is_on_nodes_of_its_zone_only(self):
-        self.addCleanup(self.manage, 'node', 'zone', OTHER)
-        self.manage('node', 'zone', OTHER, 'east')
+        self.register(OTHER, 'east')
         balancer = self.create(
             availability_zone=self.create_zone(zone='east'))
         self.wait_routes(balancer, hosts=[OTHER])
         self.assertEqual({OTHER}, self.holders(balancer))
+        self.check(balancer)
+
+    def test_required_zone_is_left_and_taken_again(self):
+        for node, zone in zip(topology.NODES, ('east', 'west'), strict=True):
+            self.register(node, zone)
+        balancer = self.create(flavor_id=self.create_flavor(
+            replicas=2, spread='require'))
+        self.wait_routes(balancer)
+        self.addCleanup(self.manage, 'zone', 'enable', 'west')
+        self.manage('zone', 'drain', 'west', '--now', '--wait')
+        self.wait_routes(balancer, hosts=topology.NODES[:1])
+        self.check(balancer)
+        row, = self.managed('lb', 'list', '--problems')
+        self.assertEqual((balancer.id, 'too few zones'),
+                         (row['id'], row['state']))
+        self.assertIn('the node is draining', row['problems'][0])
+        self.manage('zone', 'enable', 'west')
+        self.wait_routes(balancer)
         self.check(balancer)
