@@ -150,6 +150,13 @@ class PrivateSystemd:
                  f'bash {script} {self.directory} {CHECKOUT}'],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         self._test.addCleanup(self._end)
+        # In a cgroup with processes systemd cannot have controllers for those
+        # below it, and this one stays outside.
+        self._test.wait('its processes', lambda: len(
+            (group / 'cgroup.procs').read_text().split()) > 1
+            or self._process.poll() is not None)
+        with contextlib.suppress(OSError):
+            (hierarchy() / 'cgroup.procs').write_text(str(self._process.pid))
         self._test.addOnException(self._show_logs)
         self._test.wait('systemd', self._is_up)
 

@@ -86,6 +86,35 @@ class TestNode(base.TestCase):
             self.state()['pid']))
         self.assertEqual(set(), self.node.machine.sockets(ID))
 
+    def test_clients_cannot_connect_before_a_configuration_is_accepted(self):
+        self.world.wanted[ID] = world.launch(7, 'a', (80,))
+        self.node.look()
+        self.node.step()
+        self.assertEqual({('203.0.113.1', 80)},
+                         self.node.machine.sockets(ID))
+        self.assertFalse(self.node.machine.is_listening(ID))
+        self.node.step(4)
+        self.assertTrue(self.node.machine.is_listening(ID))
+
+    def test_process_that_has_lost_its_socket_is_replaced(self):
+        self.want('a')
+        first = self.master()
+        first.endpoints = []
+        self.node.start()
+        self.node.step(4)
+        _, second = self.world.masters(ID)
+        self.assertEqual((True, [('203.0.113.1', 80)]), (
+            first.is_leaving, second.endpoints))
+
+    def test_workers_without_their_master_are_killed(self):
+        self.want('a')
+        first = self.master()
+        first.process = first.workers.pop()._replace(parent=world.INIT)
+        self.node.step()
+        self.assertNotIn(1, self.world.groups[ID])
+        self.node.step(4)
+        self.assertEqual('a', self.master().served)
+
     def test_failed_one_is_closed_and_tried_again(self):
         self.want('deadly')
         self.node.step(200)

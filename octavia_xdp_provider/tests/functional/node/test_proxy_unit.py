@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The launcher's unit under a real systemd, which keeps its sockets."""
+
+import json
+import os
+import pathlib
+import sys
+
+from octavia_xdp_provider.tests.functional.support import private_systemd
+from octavia_xdp_provider.tests.functional.support import proxies
+from octavia_xdp_provider.tests.support import waiting
+from octavia_xdp_provider.tests.unit import base
+
+HERE = private_systemd.HERE
+NAMESPACE = 'octavia-xdp-proxy'
+RUN = f'/run/{NAMESPACE}'
+UNIT = 'proxy-launcher'
+TEXT = '''
+global
+    maxconn 100
+defaults
+    mode http
+    timeout connect 5s
+    timeout client 60s
+    timeout server 60s
+frontend listener
+    bind fd@${LISTENER_0}
+    http-request return status 200
+'''
+# Connects until there is a file; prints how often, and how often in vain.
+CLIENT = f'''
+import os, socket
+connected = refused = 0
+while not os.path.exists("{HERE}/enough"):
+    try:
+        socket.create_connection(("{proxies.VIP}", 80), 100).close()
+        connected += 1
+    except ConnectionRefusedError:
+        refused += 1
+print(connected, refused)
+'''
+
+
+class TestUnit(waiting.Waiting, base.TestCase):
+
+    SOON, LOOK = private_systemd.SOON_S, 0.1
+    LIMITS = False
+
+    def setUp(self):
+        super().setUp()
+        if not os.path.exists(proxies.HAPROXY):
+            self.skipTest('haproxy is not installed')
+        self.systemd = private_systemd.PrivateSystemd(self, {UNIT: (
+            f'{sys.executable} -m octavia_xdp_provider.cmd.proxy_launcher '
+            f'--config-file {HERE}/proxy.conf',
+            f'WorkingDirectory={private_systemd.CHECKOUT}')})
+        self.write('proxy.conf', f'[proxy]\nlimits = {self.LIMITS}\n')
+        # The drop-in's options give the unit a mount namespace, in which
+        # namespaces that it makes would stay.
+        for words in (
+                ('netns', 'add', NAMESPACE),
+                ('link', 'add', 'proxy', 'type', 'veth', 'peer', 'name',
+                 'eth0', 'netns', NAMESPACE),
+                ('address', 'add', '192.0.2.1/24', 'dev', 'proxy'),
+                ('link', 'set', 'proxy', 'up'),
+                ('-n', NAMESPACE, 'address', 'add', '192.0.2.2/24', 'dev',
+                 'eth0'),
+                ('-n', NAMESPACE, 'link', 'set', 'eth0', 'up'),
+                ('route', 'add', proxies.VIP, 'via', '192.0.2.2')):
+            self.systemd.run('ip', *words)
+
+    def write(self, name, text):
+        path = self.systemd.directory / name
+        path.write_text(text)
+        return f'{HERE}/{name}'
+
+    def want(self, text):
+        """Write what is wanted inside."""
+        self.systemd.run('mkdir', '-p', f'{RUN}/wanted/{proxies.FIRST}')
+        for name, content in (
+                ('haproxy.cfg', text),
+                ('launch.json', json.dumps(proxies.launch(text)))):
+            self.systemd.run('cp', self.write(name, content),
+                             f'{RUN}/wanted/{proxies.FIRST}/')
+
+    def state(self):
+        done = self.systemd.run(
+            'cat', f'{RUN}/state/{proxies.FIRST}.json', check=False)
+        return json.loads(done.stdout) if done.stdout else {}
+
+    def wait_running(self, but=None):
+        """Wait until it serves by another process; return the state."""
+        return self.wait('HAProxy', lambda: (
+            (state := self.state()) and state['phase'] == 'running'
+            and state['pid'] not in (None, but) and state))
+
+    def test_death_of_launcher_and_proxy_at_once_refuses_nobody(self):
+        self.systemd.systemctl('start', UNIT)
+        self.want(TEXT)
+        state = self.wait_running()
+        client = self.systemd.popen('/usr/bin/python3', '-c', CLIENT)
+        for _ in range(2):
+            main = self.systemd.shown(UNIT, 'MainPID')
+            self.systemd.run('kill', '-KILL', main, str(state['pid']))
+            state = self.wait_running(but=state['pid'])
+            self.assertNotEqual(main, self.systemd.shown(UNIT, 'MainPID'))
+        pathlib.Path(self.systemd.directory, 'enough').touch()
+        connected, refused = map(int, client.stdout.readline().split())
+        self.assertGreater(connected, 100)
+        self.assertEqual(0, refused)
+        # An upgrade: the unit restarts, and HAProxy goes on.
+        self.systemd.systemctl('restart', UNIT)
+        self.want(TEXT + '    # changed\n')
+        self.wait('reload', lambda: self.state()['configuration_hash']
+                  != state['configuration_hash'])
+        self.assertEqual(state['pid'], self.state()['pid'])
+
+
+class TestUnitLimits(TestUnit):
+    """Needs controllers; see tools/on-kernel."""
+
+    SOON = 400
+    LIMITS = True
+
+    def setUp(self):
+        group = private_systemd.hierarchy()
+        if group is None or not {'cpu', 'memory', 'pids'} <= set(
+                (group / 'cgroup.controllers').read_text().split()):
+            self.skipTest('no controllers of cgroups of version 2')
+        (group / 'cgroup.subtree_control').write_text('+cpu +memory +pids')
+        super().setUp()
