@@ -71,6 +71,7 @@ class ControllerClient:
             _Controller(self._client, self._clock), (_Failed,))
         transactions.watch()
         self._ends = queue.Queue(_ENDS_MAX)
+        self._ends_are_discarded = False
         # A separate thread, so that a broker that is down blocks no request.
         threading.Thread(target=self._report_ends, name='octavia-xdp ends',
                          daemon=True).start()
@@ -148,8 +149,14 @@ class ControllerClient:
         """Queue the end of Octavia's transaction, in Octavia's thread."""
         try:
             self._ends.put_nowait((request, committed))
+            self._ends_are_discarded = False
         except queue.Full:
-            LOG.debug('The end of request %s is not reported.', request)
+            if not self._ends_are_discarded:
+                LOG.warning('%s ends of transactions wait for the xdp '
+                            'provider\'s controller: further ones are not '
+                            'reported, and controllers find them out from '
+                            'Octavia\'s API.', _ENDS_MAX)
+            self._ends_are_discarded = True
 
     def _report_ends(self):
         while True:

@@ -4,9 +4,11 @@
 import ast
 import re
 
+from octavia_xdp_provider.contracts import enumerations
 from octavia_xdp_provider.contracts import queue_names
 from octavia_xdp_provider.tests.unit import base
 from octavia_xdp_provider.tests.unit import documents
+from octavia_xdp_provider.tests.unit import exported
 
 PACKAGE = documents.ROOT / 'octavia_xdp_provider'
 BPF = documents.ROOT / 'datapath/bpf'
@@ -69,8 +71,36 @@ class Rows:
             row[-1] = re.split(r'\n(?=\S)', row[-1])[0]
 
     @property
+    def seen_by(self):
+        """What stands beside the test, by the first cell."""
+        return {row[0]: row[-2] for row in self.rows
+                if row[-2].strip() != 'Seen by'}
+
+    @property
     def tests(self):
         return [row[-1] for row in self.rows if row[-1].strip() != 'Test']
+
+
+def counters():
+    """Names of what is counted: series, and outcomes of packets."""
+    return exported.names() | {
+        outcome.name.lower() for outcomes in (
+            enumerations.Outcome, enumerations.HostOutcome)
+        for outcome in outcomes}
+
+
+def without_a_counter(cells, known):
+    """Return those of {row: cell} that name neither a counter nor a reason
+    for having none, or name a series that there is not."""
+    result = []
+    for row, cell in cells.items():
+        names = set(literals(cell))
+        is_unknown = any(name.startswith('octavia_xdp_')
+                         for name in names - known)
+        has_reason = re.match(r'none\b[^:]*: [\w`]', ' '.join(cell.split()))
+        if is_unknown or not (names & known or has_reason):
+            result.append(row)
+    return result
 
 
 def unknown_tests(cell):
@@ -131,6 +161,11 @@ class TestPage(base.TestCase):
             self.assertEqual([], [name for cell in cells
                                   for name in unknown_tests(cell)], path)
 
+    def test_each_row_names_its_counter_or_says_why_there_is_none(self):
+        cells = Rows(PAGE).seen_by
+        self.assertGreater(len(cells), 40)
+        self.assertEqual([], without_a_counter(cells, counters()))
+
     def test_rows_without_a_test_share_nothing_that_can_be_tested(self):
         without = [row[0] for row in Rows(PAGE).rows
                    if not literals(row[-1]) and row[-1].strip() != 'Test']
@@ -147,3 +182,12 @@ class TestReaders(base.TestCase):
             unknown_tests('``unit.test_there_is_none``, '
                           '``unit.test_isolation``\n'
                           f'(``test_each_map_has_a_row``, ``{gone}``)'))
+
+    def test_row_without_a_counter_or_a_reason_is_found(self):
+        cells = {
+            'counted': '``drop_rate`` of a node', 'no word': r'\-',
+            'no reason': 'none', 'with reason': 'none of ours: broker\'s',
+            'unknown': '``drop_rate``, ``octavia_xdp_' + 'nothing_total``',
+            'none known': '``drop_' + 'nothing``'}
+        self.assertEqual(['no word', 'no reason', 'unknown', 'none known'],
+                         without_a_counter(cells, {'drop_rate'}))

@@ -65,6 +65,13 @@ class TestControllerClient(base.TestCase):
         self.addCleanup(controller_client.ControllerClient.forget)
         self.client = controller_client.ControllerClient.get()
 
+    def test_ends_beyond_the_queue_are_logged_once(self):
+        self.client._ends = queue.Queue(1)  # that nobody reads
+        with mock.patch.object(controller_client.LOG, 'warning') as log:
+            for _ in range(4):
+                self.client._queue_end('request', True)
+        log.assert_called_once()
+
     def test_each_change_has_a_request_id_and_a_deadline(self):
         """Deadlines are in the database's time, not in the host's."""
         self.client.change(CHANGE)
