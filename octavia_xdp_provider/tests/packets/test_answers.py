@@ -20,10 +20,10 @@ class TestBudgets(cases.PacketCase):
 
     def outcomes(self, frames):
         """Of frames in one unit of time."""
-        frames = [bytes(cases.link() / one) for one in frames]
+        frames = [bytes(cases.link() / packet) for packet in frames]
         while not (results := self.compared.run(frames)):
             pass
-        return [one.outcome for one in results]
+        return [result.outcome for result in results]
 
     def sources(self, count, pattern):
         """So many whose answers are counted in different places."""

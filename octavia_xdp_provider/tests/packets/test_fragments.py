@@ -88,13 +88,13 @@ class TestFragments(cases.PacketCase):
             for identity in range(1, 30):
                 client = (f'198.51.100.{identity}' if make is four else
                           f'2001:db8:c::{identity}')
-                one = self.member(make(LATER, identity, client),
-                                  remarks=[Outcome.FRAGMENT_GUESSED])
-                two = self.member(make(LATER, identity + 100, client),
-                                  remarks=[Outcome.FRAGMENT_GUESSED])
-                self.assertEqual(one, two)
-                self.assertEqual(80, one[0].port)
-                seen.add(one[1])
+                first = self.member(make(LATER, identity, client),
+                                    remarks=[Outcome.FRAGMENT_GUESSED])
+                second = self.member(make(LATER, identity + 100, client),
+                                     remarks=[Outcome.FRAGMENT_GUESSED])
+                self.assertEqual(first, second)
+                self.assertEqual(80, first[0].port)
+                seen.add(first[1])
             self.assertGreater(len(seen), 4)
 
     def test_other_packets_entries_are_not_taken(self):
@@ -123,10 +123,11 @@ class TestFragments(cases.PacketCase):
 
     def test_later_fragments_leave_a_member_that_is_down(self):
         _, address = self.member(four(FIRST))
-        gone = [one for other in self.services.values()
-                for one in other.members.values() if one.address == address]
-        for one in gone:
-            one.healthy = False
+        gone = [member for other in self.services.values()
+                for member in other.members.values()
+                if member.address == address]
+        for member in gone:
+            member.healthy = False
         self.compared.set_health(gone)
         _, other = self.member(four(LATER),
                                remarks=[Outcome.FRAGMENT_GUESSED])

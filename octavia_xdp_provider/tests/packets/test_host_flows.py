@@ -177,8 +177,9 @@ class TestFlows(host_case.HostCase):
         self.host.datapath = self.host.open()
         self.host.check_flows()
         self.answers('OUT', False, flags='PA')
-        self.assertEqual(10, len([one for one in self.host.datapath.entries()
-                                  if one.entry.protocol == 'tcp']))
+        self.assertEqual(10, sum(
+            state.entry.protocol == 'tcp'
+            for state in self.host.datapath.entries()))
 
 
 class TestRefused(host_case.HostCase):
@@ -435,14 +436,14 @@ class TestFragments(host_case.HostCase):
                 for piece in pieces[:2]:
                     self.assertEqual('OUT', self.host.tap_in(
                         host.from_vm(piece))[2])
-            mine = host.entry(1, 'udp', v6)
-            theirs = host.entry(
+            own = host.entry(1, 'udp', v6)
+            others = host.entry(
                 7, 'udp', v6, host.OTHER_PORT,
                 vips=(host.OTHER_VIP, host.OTHER_VIP6), port=7070)
-            self.host.datapath.delete_entry(mine.key)
-            del self.host.model.entries[mine.key]
-            self.host.datapath.set_entry(theirs)
-            self.host.model.entries[theirs.key] = host.model_entry(theirs)
+            self.host.datapath.delete_entry(own.key)
+            del self.host.model.entries[own.key]
+            self.host.datapath.set_entry(others)
+            self.host.model.entries[others.key] = host.model_entry(others)
             self.assertEqual('PASS', self.host.tap_in(
                 host.from_vm(pieces[1]))[2])
 

@@ -90,10 +90,10 @@ class TestTooBig(host_case.HostCase):
 
     def test_it_goes_to_the_tap_with_our_mark(self):
         frame = host.from_vm(self.vm_packet(True, payload=bytes(MTU)))
-        found = self.host.datapath.run(types.Hook.TAP_IN, frame,
-                                       self.host.taps[host.PORT])
+        result = self.host.datapath.run(types.Hook.TAP_IN, frame,
+                                        self.host.taps[host.PORT])
         self.assertEqual((model.REDIRECT, model.MARK),
-                         (found.action, found.mark))
+                         (result.action, result.mark))
         self.host.outcomes[SENT] += 1
 
     def test_ipv4_without_df_is_counted(self):

@@ -121,14 +121,15 @@ class TestTranslation(nat_cases.NatCase):
                 whole = cases.udp() / cases.payload(1400)
                 first, later = self.fragments(front, whole)
                 self.dropped(later, Outcome.DROP_FRAGMENT)
-                one = self.sent(first)
+                start = self.sent(first)
                 other = self.sent(later)
                 pool, number, _ = self.flow(service)
                 self.assertEqual((number, nat_cases.LOCAL),
-                                 (one[inet.UDP].sport, one[inet.UDP].dport))
+                                 (start[inet.UDP].sport,
+                                  start[inet.UDP].dport))
                 self.assertEqual((pool, nat_cases.MEMBER[back]),
                                  (other.src, other.dst))
-                self.assertTrue(self.is_whole(one, other, whole))
+                self.assertTrue(self.is_whole(start, other, whole))
                 self.compared.delete_service(service)
 
     def fragments(self, family: int, whole):
@@ -144,19 +145,19 @@ class TestTranslation(nat_cases.NatCase):
                     nh=17, offset=100, id=0x12345) / raw[800:])
 
     @staticmethod
-    def is_whole(one, other, whole) -> bool:
+    def is_whole(first, other, whole) -> bool:
         """Whether a receiver can put them together, and the sum is right."""
-        if isinstance(one, inet.IP):
-            if one.id != other.id or other.frag != 100:
+        if isinstance(first, inet.IP):
+            if first.id != other.id or other.frag != 100:
                 return False
-            raw = bytes(one.payload) + bytes(other.payload)
-            again = inet.IP(src=one.src, dst=one.dst) / inet.UDP(raw)
+            raw = bytes(first.payload) + bytes(other.payload)
+            again = inet.IP(src=first.src, dst=first.dst) / inet.UDP(raw)
         else:
-            ends = [part[inet6.IPv6ExtHdrFragment] for part in (one, other)]
+            ends = [part[inet6.IPv6ExtHdrFragment] for part in (first, other)]
             if ends[0].id != ends[1].id or ends[1].offset != 100:
                 return False
             raw = bytes(ends[0].payload) + bytes(ends[1].payload)
-            again = inet6.IPv6(src=one.src, dst=one.dst) / inet.UDP(raw)
+            again = inet6.IPv6(src=first.src, dst=first.dst) / inet.UDP(raw)
         return (nat_cases.is_sound(again.__class__(bytes(again))) and
                 bytes(again[inet.UDP].payload) ==
                 bytes(whole[inet.UDP].payload))
@@ -305,7 +306,7 @@ class TestFlows(nat_cases.NatCase):
             self.assertEqual(
                 [Outcome.DROP_CONNECTION_LIMIT] * 2 +
                 [Outcome.SENT_RESET, Outcome.DROP_CONNECTION_LIMIT],
-                [one.outcome for one in results])
+                [result.outcome for result in results])
 
     def test_neither_pings_nor_what_is_too_big_take_budget_of_resets(self):
         self.use(cases.plain_node(echo=True, icmp_rate=8))  # a source: 1
@@ -321,7 +322,7 @@ class TestFlows(nat_cases.NatCase):
         self.assertEqual(
             [Outcome.ECHO_REPLY, Outcome.SENT_TOO_BIG, Outcome.SENT_RESET,
              Outcome.PASS, Outcome.DROP_TOO_BIG, Outcome.DROP_NO_NAT_FLOW],
-            [one.outcome for one in results])
+            [result.outcome for result in results])
 
     def test_who_may_come_is_asked_of_each_packet_of_clients(self):
         for front, back in nat_cases.PAIRS:

@@ -15,11 +15,11 @@ from octavia_xdp_provider.tests.packets.support.cases import Outcome
 
 
 def networks(*texts: str):
-    found = []
+    parsed = []
     for text in texts:
         address, length = text.split('/')
-        found.append((compared.packed(address), int(length)))
-    return found
+        parsed.append((compared.packed(address), int(length)))
+    return parsed
 
 
 def members(count: int, **changes) -> list[state.Member]:
@@ -67,17 +67,17 @@ class TestAllowed(cases.PacketCase):
         # Close together, so that many touch or contain each other.
         base = int(ipaddress.ip_address(
             '198.51.100.0' if version == 4 else '2001:db8:c::'))
-        found = [kind((base + (chosen.getrandbits(12) << 4),
-                       bits - chosen.randrange(9)), strict=False)
-                 for _ in range(chosen.randrange(1, most))]
-        self.service(vip, allowed=networks(*map(str, found)))
-        edges = {int(edge) + step for network in found for edge in (
+        allowed = [kind((base + (chosen.getrandbits(12) << 4),
+                         bits - chosen.randrange(9)), strict=False)
+                   for _ in range(chosen.randrange(1, most))]
+        self.service(vip, allowed=networks(*map(str, allowed)))
+        edges = {int(edge) + step for network in allowed for edge in (
             network[0], network[-1]) for step in (-1, 0, 1)}
         for address in chosen.sample(sorted(edges), min(len(edges), 150)):
             client = kind((address, bits))[0]
             make = cases.ip4 if version == 4 else cases.ip6
             packet = cases.link() / make(src=str(client)) / cases.tcp()
-            if any(client in network for network in found):
+            if any(client in network for network in allowed):
                 self.forwarded(packet)
             else:
                 self.dropped(packet, Outcome.DROP_NOT_ALLOWED)
@@ -104,7 +104,7 @@ class TestRate(cases.PacketCase):
         frames = [bytes(cases.link() / packet) for packet in packets]
         while not (results := self.compared.run(frames)):
             pass
-        return [one.outcome == Outcome.FORWARDED for one in results]
+        return [result.outcome == Outcome.FORWARDED for result in results]
 
     def test_tcp_takes_tokens_for_opening_packets_only(self):
         """Only what opens flows takes tokens."""
@@ -181,12 +181,12 @@ class TestSelection(cases.PacketCase):
         for net in range(20):
             first, other = (cases.ip4(src=f'198.18.{net}.{host}')
                             for host in (1, 200))
-            found = {
+            chosen = {
                 self.forwarded(cases.link() / packet).member
                 for packet in (first / cases.sctp_init(),
                                first / heartbeat, other / heartbeat)}
-            self.assertEqual(1, len(found))
-            seen |= found
+            self.assertEqual(1, len(chosen))
+            seen |= chosen
         self.assertGreater(len(seen), 4)
         self.compared.delete_service(service)
 
@@ -216,10 +216,10 @@ class TestQuic(cases.PacketCase):
                 bytes((len(connection),)) + connection + b'\0' + bytes(20))
 
     def test_server_ids_are_the_librarys(self):
-        for one in self.compared.datapath.members(self.quic):
+        for member in self.compared.datapath.members(self.quic):
             self.assertEqual(
-                quic.server_id(bytes(one.address.bytes)[12:]),
-                one.quic_server_id.to_bytes(4, 'big'))
+                quic.server_id(bytes(member.address.bytes)[12:]),
+                member.quic_server_id.to_bytes(4, 'big'))
 
     def test_server_id_is_crc32c_as_in_rfc_3720(self):
         """RFC 3720, B.4: 32 bytes of zeroes."""
@@ -230,7 +230,7 @@ class TestQuic(cases.PacketCase):
             for port in (1, 2, 3):
                 for client in (cases.CLIENT4, '203.0.113.77'):
                     for make in (self.short,
-                                 lambda one: self.long(2, one)):
+                                 lambda server_id: self.long(2, server_id)):
                         self.assertEqual(
                             member.address,
                             self.address(make(self.connection(member)), port,

@@ -82,8 +82,8 @@ class TestPorts(cases.PacketCase):
         self.service(protocol=state.UDP, members=[member(cases.MEMBER4)])
         inner = cases.ip4() / cases.udp(chksum=0) / cases.payload(9)
         result = self.forwarded(cases.link() / inner)
-        found = self.inner_of(result.frame, 4)[inet.UDP]
-        self.assertEqual((LOCAL, 0), (found.dport, found.chksum))
+        datagram = self.inner_of(result.frame, 4)[inet.UDP]
+        self.assertEqual((LOCAL, 0), (datagram.dport, datagram.chksum))
 
     def test_a_udp_checksum_never_becomes_none(self):
         """What comes out as 0 is sent as 0xffff."""
@@ -103,8 +103,8 @@ class TestPorts(cases.PacketCase):
         first = rebuilt(cases.ip4(flags='MF') / cases.udp(len=200) / data)
         later = rebuilt(cases.ip4(frag=9, proto=17) / data)
         result = self.forwarded(cases.link() / first)
-        found = self.inner_of(result.frame, 4)
-        self.assertEqual(LOCAL, found[inet.UDP].dport)
+        inner_packet = self.inner_of(result.frame, 4)
+        self.assertEqual(LOCAL, inner_packet[inet.UDP].dport)
         self.forwarded(cases.link() / later, outer4(later) / later)
 
     def test_errors_quote_the_members_port(self):

@@ -114,7 +114,7 @@ class TestSecondChance(cases.PacketCase):
             self.compared.delete_service(service)
 
     def _address(self, address):
-        return {packed(one): one for one in (
+        return {packed(text): text for text in (
             *FIRST.values(), *SECOND.values())}[address]
 
     def _check_outer(self, frame, outer, encapsulation):
@@ -263,8 +263,8 @@ class TestSecondChance(cases.PacketCase):
                 destinations = [packed(host) for host in hosts]
                 if encapsulation == Encapsulation.SRV6:
                     destinations = [
-                        one[:12] + keys[n].to_bytes(4, 'big')
-                        for n, one in enumerate(destinations)]
+                        destination[:12] + keys[n].to_bytes(4, 'big')
+                        for n, destination in enumerate(destinations)]
                 self.assertIn(destinations[0], result.frame[14:header])
                 if select.flow_slot(value, len(service.now)) not in (
                         service.changed):
@@ -284,8 +284,8 @@ class TestSecondChance(cases.PacketCase):
     def test_tunnels_whose_end_takes_none_name_nobody(self):
         for takes in ((False, False), (True, False), (False, True)):
             members = [self.in_tunnel('192.168.7.5', Encapsulation.GENEVE,
-                                      '10.9.0.1', n + 1, 8080 + n, one)
-                       for n, one in enumerate(takes)]
+                                      '10.9.0.1', n + 1, 8080 + n, takes_flows)
+                       for n, takes_flows in enumerate(takes)]
             service = self.changed(first=members[0], second=members[1])
             for frame, _value in self.frames(service, ACK):
                 result = self.run_frame(frame)

@@ -142,8 +142,8 @@ class PacketCase(unittest.TestCase):
                                 **options)
         if members is None:
             members = [MEMBER4 if '.' in vip else MEMBER6]
-        members = [one if isinstance(one, state.Member) else
-                   state.Member(compared.packed(one)) for one in members]
+        members = [member if isinstance(member, state.Member) else
+                   state.Member(compared.packed(member)) for member in members]
         self.compared.set_service(service, members)
         return service
 

@@ -22,8 +22,8 @@ ROUNDS = 12
 CHECKSUM = {state.TCP: 16, state.UDP: 6, state.ICMP: 2, state.ICMPV6: 2}
 
 
-def added(one: int, other: int) -> int:
-    total = one + other
+def added(first: int, other: int) -> int:
+    total = first + other
     return (total & 0xffff) + (total >> 16)
 
 

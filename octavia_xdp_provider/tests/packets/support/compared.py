@@ -62,16 +62,17 @@ def takers(members: list[state.Member]) -> list[state.Member]:
     """Who may take new flows: a weight so small that no slot falls to it
     does not change that.
     """
-    able = [one for one in members if one.keeps_flows and one.weight]
-    return [one for one in able if not one.backup] or able
+    able = [member for member in members
+            if member.keeps_flows and member.weight]
+    return [member for member in able if not member.backup] or able
 
 
 def wanted_table(members: list[state.Member],
                  slots: int) -> list[tuple[bytes, int] | None]:
     """The member of each slot: by Maglev, from what was configured alone."""
-    named = {text(*state.label(one, members)): one
-             for one in takers(members)}
-    weights = {name: one.weight for name, one in named.items()}
+    named = {text(*state.label(member, members)): member
+             for member in takers(members)}
+    weights = {name: member.weight for name, member in named.items()}
     return [None if name is None else named[name].name
             for name in maglev_model.populate(weights, slots)]
 
@@ -129,8 +130,8 @@ class Compared:
         self.set_node()
 
     def close(self):
-        for one in self.maps.values():
-            one.close()
+        for mapped in self.maps.values():
+            mapped.close()
         if self.segment is not None:
             self.segment.close()
         self.datapath.close()
@@ -149,17 +150,17 @@ class Compared:
                  for index in range(8)]
         sends = {index: chosen[128 + 64 * position + 8] for position, index in
                  enumerate(order)}
-        for one in self.node.uplinks:
-            one.sends_buffers = bool(sends[one.ifindex])
-        by_ifindex = {one.ifindex: index
-                      for index, one in enumerate(self.node.uplinks)}
+        for uplink in self.node.uplinks:
+            uplink.sends_buffers = bool(sends[uplink.ifindex])
+        by_ifindex = {uplink.ifindex: index
+                      for index, uplink in enumerate(self.node.uplinks)}
         for position, family in enumerate((state.IPV4, state.IPV6)):
             choice = [None if index == NO_UPLINK else
                       by_ifindex[order[index]]
                       for index in chosen[64 * position:64 * position + 64]]
-            usable = {index for index, one in enumerate(self.node.uplinks)
-                      if one.gateway.get(family) is not None}
-            if {one for one in choice if one is not None} != usable:
+            usable = {index for index, uplink in enumerate(self.node.uplinks)
+                      if uplink.gateway.get(family) is not None}
+            if {index for index in choice if index is not None} != usable:
                 raise Difference(f'uplinks of IPv{family}: {choice}')
             self.node.choice[family] = choice
 
@@ -198,16 +199,17 @@ class Compared:
                     (first + number).to_bytes(len(address), 'big'))
         self._begin_fragments()
         self.model.peers = nat_peers.Peers(self.peers, next(
-            (one for one in self.peers if one in self.model.nat.pools), b''))
+            (address for address in self.peers
+             if address in self.model.nat.pools), b''))
         self.model.peers.seek_udp_until = self.seek_udp_until
 
     def _allocated(self, service: state.Service, client: nat.End,
                    member: nat.End) -> nat.End | None:
         """What the program has chosen, if it may."""
-        found = self.datapath.nat_flow(service, client.address, client.port)
-        if found is None:
+        flow = self.datapath.nat_flow(service, client.address, client.port)
+        if flow is None:
             return None
-        address, port, _ = found
+        address, port, _ = flow
         if (address not in self.model.nat.pools or port < 1024 or
                 len(address) != len(member.address)):
             raise Difference(f'{address.hex()} port {port} of no pool')
@@ -242,11 +244,12 @@ class Compared:
         if service not in self.services:
             service.index = self.datapath.service(service).index
             self.services.append(service)
-        old = {one.name: one for one in self.members.get(id(service), ())}
-        for one in members:
-            if one.name in old:  # it stays, with its counters
-                was = old[one.name]
-                one.packets, one.bytes, one.flows = (
+        old = {member.name: member
+               for member in self.members.get(id(service), ())}
+        for member in members:
+            if member.name in old:  # it stays, with its counters
+                was = old[member.name]
+                member.packets, member.bytes, member.flows = (
                     was.packets, was.bytes, was.flows)
         self.members[id(service)] = members
         if refresh:
@@ -255,7 +258,7 @@ class Compared:
     def set_health(self, members: list[state.Member]):
         """Set the members' `healthy` on the node."""
         self.datapath.apply_health(
-            {one.name: one.healthy for one in members})
+            {member.name: member.healthy for member in members})
         self.refresh()
 
     def delete_service(self, service: state.Service):
@@ -298,31 +301,31 @@ class Compared:
 
         def part(count, size):
             nonlocal line
-            found = block[LINE * line:LINE * line + count * size]
+            content = block[LINE * line:LINE * line + count * size]
             line += -(-count * size // LINE)
-            return found
+            return content
 
         def owners(count):
-            return [one if one < members else state.NOBODY for one in
+            return [owner if owner < members else state.NOBODY for owner in
                     struct.unpack(f'={count}{kind}', part(count, width))]
 
         service.now = owners(slots)
         bits = int.from_bytes(part((slots + 7) // 8, 1), 'little')
-        service.open = {one for one in range(slots) if flags & BLOCK_OPEN and
-                        bits >> one & 1}
+        service.open = {slot for slot in range(slots) if flags & BLOCK_OPEN and
+                        bits >> slot & 1}
         changed = flags & BLOCK_CHANGED
         service.before = (owners(before_slots) if service.open or changed
                           else [])
         bits = int.from_bytes(part((slots + 7) // 8, 1), 'little')
-        service.changed = {one for one in range(slots) if changed and
-                           bits >> one & 1}
+        service.changed = {slot for slot in range(slots) if changed and
+                           bits >> slot & 1}
         service.learning = bool(flags & BLOCK_LEARNING)
-        wanted = {one.name: one for one in self.members[id(service)]}
+        wanted = {member.name: member for member in self.members[id(service)]}
         service.members = {}
-        for one in self.datapath.members(service):
-            member = wanted[library.packed(one.address), one.port]
-            service.members[one.index] = member
-            if library.tunnel_of(one) != member.tunnel:
+        for listed in self.datapath.members(service):
+            member = wanted[library.packed(listed.address), listed.port]
+            service.members[listed.index] = member
+            if library.tunnel_of(listed) != member.tunnel:
                 raise Difference(f'not the tunnel {member.tunnel}')
         if len(service.members) != len(wanted):
             raise Difference('members are missing')
@@ -333,8 +336,8 @@ class Compared:
         if table != in_model:
             raise Difference(f'{service.port}: not the table of the members')
         able = takers(self.members[id(service)])
-        for one in wanted.values():
-            one.takes_flows = one in able
+        for member in wanted.values():
+            member.takes_flows = member in able
 
     def reset(self, node: state.Node):
         """No services, nothing remembered, other settings."""
@@ -379,9 +382,10 @@ class Compared:
             self.resynchronize()
             return []
         results = [
-            self.model.forward(frame, environment.LOOPBACK, begin,
-                               readable=max(one, PULLED) if one else None)
-            for frame, one in zip(frames, first, strict=True)]
+            self.model.forward(
+                frame, environment.LOOPBACK, begin,
+                readable=max(length, PULLED) if length else None)
+            for frame, length in zip(frames, first, strict=True)]
         packets, octets = collections.Counter(), collections.Counter()
         for frame, result, got in zip(frames, results, actual, strict=True):
             for outcome in result.counted():
@@ -409,13 +413,13 @@ class Compared:
         if action == result.action and (
                 out == result.frame or action == state.Action.DROP):
             return
-        different = [index for index, (one, two) in
+        different = [index for index, (wanted, actual) in
                      enumerate(zip(result.frame, out, strict=False))
-                     if one != two]
+                     if wanted != actual]
         raise Difference('\n'.join((
             f'in:      {frame.hex()}',
             f'model:   {result.action.name} {result.outcome.name} '
-            f'{[one.name for one in result.remarks]} '
+            f'{[remark.name for remark in result.remarks]} '
             f'member {result.member} service '
             f'{result.service and result.service.port}',
             f'         {result.frame.hex()}',
@@ -480,44 +484,45 @@ class Compared:
                 raise Difference('\n'.join((
                     f'remembered flows, set {where}, time '
                     f'{clock() // UNIT & flows.TIME_MASK}: model, program',
-                    *(f'{one}  {two}' for one, two in
-                      zip(in_model, in_program, strict=True)))))
+                    *map('  '.join, zip(
+                        map(str, in_model), map(str, in_program),
+                        strict=True)))))
 
     def reset_counters(self):
         """The model's counters go on from the program's."""
         for service in self.services:
             # What it points into goes with the whole.
-            found = self.datapath.service(service)
-            counted = found.counters
+            listed = self.datapath.service(service)
+            counted = listed.counters
             service.packets, service.bytes, service.flows = (
                 counted.packets, counted.bytes, counted.flows)
-            service.drops = found.drops
-            for one in self.datapath.members(service):
-                member = service.members[one.index]
+            service.drops = listed.drops
+            for current in self.datapath.members(service):
+                member = service.members[current.index]
                 member.packets, member.bytes, member.flows = (
-                    one.counters.packets, one.counters.bytes,
-                    one.counters.flows)
+                    current.counters.packets, current.counters.bytes,
+                    current.counters.flows)
 
     def compare_counters(self):
         """Packets, bytes and flows of each service and member; drops."""
         for service in self.services:
             # What it points into goes with the whole.
-            found = self.datapath.service(service)
-            counted = found.counters
+            listed = self.datapath.service(service)
+            counted = listed.counters
             self._counters('service', service, counted)
-            replies = found.reply_packets, found.reply_bytes
+            replies = listed.reply_packets, listed.reply_bytes
             if (service.reply_packets, service.reply_bytes) != replies:
                 raise Difference(
                     f'service {service}: answers {service.reply_packets}, '
                     f'{service.reply_bytes} bytes in the model, {replies} in '
                     'the program')
-            if service.drops != found.drops:
+            if service.drops != listed.drops:
                 raise Difference(f'service {service}: {service.drops} drops '
-                                 f'in the model, {found.drops} in the '
+                                 f'in the model, {listed.drops} in the '
                                  'program')
-            for one in self.datapath.members(service):
-                self._counters('member', service.members[one.index],
-                               one.counters)
+            for current in self.datapath.members(service):
+                self._counters('member', service.members[current.index],
+                               current.counters)
 
     @staticmethod
     def _counters(what, model, counted):

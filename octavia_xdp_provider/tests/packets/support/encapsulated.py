@@ -41,7 +41,7 @@ def carried(inner, protocol, encapsulation, outer, key=0, **fields):
 
 def entropy_of(inner, protocol: int) -> int:
     ports = bytes(inner.payload)[:4]
-    source, destination = (cases.compared.packed(one)
-                           for one in (inner.src, inner.dst))
+    source, destination = (cases.compared.packed(address)
+                           for address in (inner.src, inner.dst))
     return select.flow_entropy(
         select.flow_hash(source, destination, ports, protocol))

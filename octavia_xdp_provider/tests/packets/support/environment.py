@@ -53,14 +53,14 @@ def enter() -> dict[str, int]:
             _command('ip', 'link', 'set', end, 'up')
     # So that this one sends frames of several buffers, and the other not.
     _command('ethtool', '-K', OTHER_UPLINKS[1] + 'p', 'gro', 'on')
-    found = {'lo': LOOPBACK}
+    indices = {'lo': LOOPBACK}
     for line in subprocess.run(('ip', '-o', 'link'), check=True, text=True,
                                capture_output=True).stdout.splitlines():
         index, name = line.split(':')[:2]
-        found[name.strip().split('@')[0]] = int(index)
+        indices[name.strip().split('@')[0]] = int(index)
     # Counters, budgets and caches per CPU: one CPU, so that they are exact.
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-    return found
+    return indices
 
 
 def set_mtu(name: str, mtu: int):

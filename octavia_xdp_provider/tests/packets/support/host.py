@@ -63,18 +63,19 @@ def entry(number: int, protocol: str, v6: bool, port_id: str = PORT,
 
 # 1: the listener; 2: the same fixed IP elsewhere; 3 and 4: two listeners at
 # one port of the member; 5: of a port whose tap is not here
-ENTRIES = [one for protocol in PROTOCOLS for v6 in (False, True) for one in (
+ENTRIES = [case for protocol in PROTOCOLS for v6 in (False, True) for case in (
     entry(1, protocol, v6, mss=1300), entry(2, protocol, v6, OTHER_PORT),
     entry(3, protocol, v6, port=9090),
     entry(4, protocol, v6, vips=(OTHER_VIP, OTHER_VIP6), port=9090),
     entry(5, protocol, v6, ABSENT_PORT))]
 
 
-def model_entry(one: types.Entry) -> model.Entry:
+def model_entry(wanted: types.Entry) -> model.Entry:
     return model.Entry(
-        one.key, one.port_id, one.vip, one.vip_port, one.fixed, one.port,
-        types.PROTOCOLS[one.protocol],
-        library.mac(one.mac) + library.mac(one.gateway_mac), one.mss)
+        wanted.key, wanted.port_id, wanted.vip, wanted.vip_port,
+        wanted.fixed, wanted.port,
+        types.PROTOCOLS[wanted.protocol],
+        library.mac(wanted.mac) + library.mac(wanted.gateway_mac), wanted.mss)
 
 
 def model_rule(rule: types.Rule, sets: dict[int, tuple[str, ...]]
@@ -174,9 +175,9 @@ class Hypervisor:
         self.datapath.set_peers(PEERS)
         for port in self.taps:
             self.set_rules(port, RULES)
-        for one in ENTRIES:
-            self.datapath.set_entry(one)
-            self.model.entries[one.key] = model_entry(one)
+        for wanted in ENTRIES:
+            self.datapath.set_entry(wanted)
+            self.model.entries[wanted.key] = model_entry(wanted)
 
     def open(self) -> datapath.Datapath:
         return datapath.Datapath(self.folder, str(LIBRARY))
@@ -224,17 +225,17 @@ class Hypervisor:
 
     def _compare(self, kind: str, frame: bytes,
                  wanted: tuple[int | None, bytes, str],
-                 found: types.Frame) -> tuple[int | None, bytes, str]:
+                 result: types.Frame) -> tuple[int | None, bytes, str]:
         action, data, outcome = wanted
         self.outcomes[outcome] += outcome.startswith('DROP')
         for remark in self.model.remarks:
             self.outcomes[remark] += 1
         self.model.remarks.clear()
-        if found.action != action or (action != model.SHOT and
-                                      found.data != data):
+        if result.action != action or (action != model.SHOT and
+                                       result.data != data):
             raise Difference(
                 f'{kind} {frame.hex()}\n  wanted {outcome} {action} '
-                f'{data.hex()}\n  found {found.action} {found.data.hex()}')
+                f'{data.hex()}\n  found {result.action} {result.data.hex()}')
         return wanted
 
     def nic(self, frame: bytes) -> tuple[int | None, bytes, str]:
@@ -250,17 +251,17 @@ class Hypervisor:
 
     def tap_out(self, frame: bytes, port: str = PORT, mark: int = 0) -> None:
         self.model.tap_out(frame, port, mark)
-        found = self.datapath.run(types.Hook.TAP_OUT, frame, self.taps[port],
-                                  mark)
-        self._compare('to tap', frame, (None, frame, 'PASS'), found)
+        result = self.datapath.run(types.Hook.TAP_OUT, frame, self.taps[port],
+                                   mark)
+        self._compare('to tap', frame, (None, frame, 'PASS'), result)
 
     def check_outcomes(self) -> None:
-        found = {outcome.name: packets for outcome, packets
-                 in self.datapath.outcomes().items() if packets}
+        counted = {outcome.name: packets for outcome, packets
+                   in self.datapath.outcomes().items() if packets}
         wanted = {name: count for name, count in self.outcomes.items()
                   if count}
-        if found != wanted:
-            raise Difference(f'outcomes {found}, not {wanted}')
+        if counted != wanted:
+            raise Difference(f'outcomes {counted}, not {wanted}')
 
     def check_flows(self) -> None:
         """Of each flow: its client, listener and what is known of it. A
@@ -271,14 +272,14 @@ class Hypervisor:
                    flow.direct, flow.closing, flow.confirmed] += 1
         for (_, _, client, number, _), key in self.model.echoes.items():
             wanted[client, number, key, False, False, False] += 1
-        found = collections.Counter()
+        listed = collections.Counter()
         for table in (types.Table.CONFIRMED, types.Table.HALF_OPEN):
             for flow in self.datapath.flows(table):
                 packed = ipaddress.ip_address(flow.client).packed
-                found[packed, flow.client_port,
-                      None if flow.direct else flow.key, flow.direct,
-                      flow.closing, table == types.Table.CONFIRMED] += 1
-        if found != wanted:
-            raise Difference(f'flows: too many {found - wanted}, '
-                             f'missing {wanted - found}')
+                listed[packed, flow.client_port,
+                       None if flow.direct else flow.key, flow.direct,
+                       flow.closing, table == types.Table.CONFIRMED] += 1
+        if listed != wanted:
+            raise Difference(f'flows: too many {listed - wanted}, '
+                             f'missing {wanted - listed}')
 

@@ -70,8 +70,8 @@ class Datapath:
         self.library = library
         self.ffi, self.api = library.ffi, library.api
         self._error = self.ffi.new('char[]', self.api.OXP_ERROR_LENGTH)
-        names = [self.ffi.new('char[]', os.fsencode(one))
-                 for one in (directory, lock)]
+        names = [self.ffi.new('char[]', os.fsencode(path))
+                 for path in (directory, lock)]
         options = self.ffi.new('struct oxp_options *', {
             'pin_directory': names[0], 'lock_file': names[1], 'create': 1,
             **sizes})
@@ -114,13 +114,13 @@ class Datapath:
 
     def set_uplinks(self, uplinks: typing.Sequence[state.Uplink]):
         out = self.ffi.new('struct oxp_uplink[]', len(uplinks))
-        for one, entry in zip(uplinks, out, strict=True):
-            entry.ifindex, entry.mtu = one.ifindex, one.mtu
-            entry.own_mac = one.own_mac
-            entry.next_hop_mac_v4 = one.gateway[4] or bytes(6)
-            entry.next_hop_mac_v6 = one.gateway[6] or bytes(6)
-            entry.vlans = len(one.vlans)
-            entry.vlan[0:len(one.vlans)] = one.vlans
+        for uplink, entry in zip(uplinks, out, strict=True):
+            entry.ifindex, entry.mtu = uplink.ifindex, uplink.mtu
+            entry.own_mac = uplink.own_mac
+            entry.next_hop_mac_v4 = uplink.gateway[4] or bytes(6)
+            entry.next_hop_mac_v6 = uplink.gateway[6] or bytes(6)
+            entry.vlans = len(uplink.vlans)
+            entry.vlan[0:len(uplink.vlans)] = uplink.vlans
         self.call('oxp_uplinks_set', out, len(uplinks))
 
     def set_service(self, service: state.Service,
@@ -154,19 +154,20 @@ class Datapath:
             'allowed': networks,
             'allowed_count': len(service.allowed or ())})
         out = self.ffi.new('struct oxp_member[]', len(members))
-        for one, entry in zip(members, out, strict=True):
-            entry.address = self.library.address(one.address)
-            entry.check = check_of(*one.name)
-            entry.port = one.port
-            entry.weight, entry.mtu = one.weight, one.mtu
-            entry.admin_up, entry.backup = one.admin_up, one.backup
-            if one.tunnel:
+        for member, entry in zip(members, out, strict=True):
+            entry.address = self.library.address(member.address)
+            entry.check = check_of(*member.name)
+            entry.port = member.port
+            entry.weight, entry.mtu = member.weight, member.mtu
+            entry.admin_up, entry.backup = member.admin_up, member.backup
+            if member.tunnel:
                 entry.tunnel.address = self.library.address(
-                    one.tunnel.address)
-                entry.tunnel.encapsulation = one.tunnel.encapsulation
-                entry.tunnel.key = one.tunnel.key
-                entry.tunnel.keeps_port = one.tunnel.keeps_port
-                entry.tunnel.takes_alternative = one.tunnel.takes_alternative
+                    member.tunnel.address)
+                entry.tunnel.encapsulation = member.tunnel.encapsulation
+                entry.tunnel.key = member.tunnel.key
+                entry.tunnel.keeps_port = member.tunnel.keeps_port
+                entry.tunnel.takes_alternative = (
+                    member.tunnel.takes_alternative)
         changed = self.ffi.new('uint8_t *')
         self.call('oxp_service_set', self.library.key(service), settings,
                   out, len(members), changed)
@@ -206,12 +207,12 @@ class Datapath:
     def nat_flow(self, service: state.Service, client: bytes,
                  port: int):
         """(pool's address, its port, state) of the client's, or None."""
-        found = self.nat_flows(service=self.library.key(service)[0],
+        flows = self.nat_flows(service=self.library.key(service)[0],
                                client=self.library.address(client),
                                client_port=port)
-        for one in found:
-            if one.client_port == port:  # 0 in a filter is any
-                return packed(one.pool), one.pool_port, one.state
+        for flow in flows:
+            if flow.client_port == port:  # 0 in a filter is any
+                return packed(flow.pool), flow.pool_port, flow.state
         return None
 
     def nat_usage(self):
@@ -241,7 +242,7 @@ class Datapath:
         count = self.api.OXP_OUTCOMES
         out = self.ffi.new('struct oxp_outcome_counters[]', count)
         self.call('oxp_outcomes_list', out, count)
-        return [(one.packets, one.bytes) for one in out]
+        return [(counters.packets, counters.bytes) for counters in out]
 
     def verify(self) -> str:
         self._error[0] = b'\0'
@@ -282,13 +283,13 @@ class Datapath:
 
 def tunnel_of(member) -> state.Tunnel | None:
     """A member's of the library as the model has it."""
-    found = member.tunnel
-    if not any(bytes(found.address.bytes)):
+    tunnel = member.tunnel
+    if not any(bytes(tunnel.address.bytes)):
         return None
-    return state.Tunnel(packed(found.address),
-                        state.Encapsulation(found.encapsulation), found.key,
-                        bool(found.keeps_port),
-                        bool(found.takes_alternative))
+    return state.Tunnel(packed(tunnel.address),
+                        state.Encapsulation(tunnel.encapsulation), tunnel.key,
+                        bool(tunnel.keeps_port),
+                        bool(tunnel.takes_alternative))
 
 
 def check_of(address: bytes, port: int) -> int:

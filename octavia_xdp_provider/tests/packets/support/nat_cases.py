@@ -66,9 +66,9 @@ class NatCase(cases.PacketCase):
     def flow(self, service, client=None, port: int = 40000):
         """(pool's address, its port, state)"""
         client = client or FRONT[4 if len(service.vip) == 4 else 6][1]
-        found = self.compared.nat_flow(service, compared.packed(client), port)
-        self.assertIsNotNone(found)
-        return compared.text(found.pool.address), found.pool.port, found.state
+        flow = self.compared.nat_flow(service, compared.packed(client), port)
+        self.assertIsNotNone(flow)
+        return compared.text(flow.pool.address), flow.pool.port, flow.state
 
     def answer(self, service, back: int, transport, **fields):
         """Of the member, to the flow's port."""

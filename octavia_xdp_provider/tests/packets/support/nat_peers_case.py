@@ -32,8 +32,8 @@ LAST = {4: '192.0.2.3', 6: '2001:db8:a::3'}
 
 
 def all_peers(family: int) -> tuple[bytes, ...]:
-    return tuple(compared.packed(one[family])
-                 for one in (BEFORE, OWN, AFTER, LAST))
+    return tuple(compared.packed(addresses[family])
+                 for addresses in (BEFORE, OWN, AFTER, LAST))
 
 
 class PeersCase(nat_cases.NatCase):

@@ -41,13 +41,13 @@ class NatCompared(compared.Compared):
         for flow in self.model.nat.all():
             in_model[flow.pool] = (flow.client, flow.member, flow.state.value)
         in_program = {}
-        for one in self.datapath.nat_flows():
+        for flow in self.datapath.nat_flows():
             ends = [nat.End(compared.library.packed(address), port)
                     for address, port in (
-                        (one.pool, one.pool_port),
-                        (one.client, one.client_port),
-                        (one.member, one.member_port))]
-            in_program[ends[0]] = (ends[1], ends[2], one.state)
+                        (flow.pool, flow.pool_port),
+                        (flow.client, flow.client_port),
+                        (flow.member, flow.member_port))]
+            in_program[ends[0]] = (ends[1], ends[2], flow.state)
         if in_model != in_program:
             raise compared.Difference(
                 'flows, in the model and the program: '
@@ -60,13 +60,13 @@ class NatCompared(compared.Compared):
 class NatTraffic(traffic.Traffic):
     """Also what members send to pools, and errors about flows."""
 
-    def __init__(self, rng: random.Random, one: compared.Compared):
-        super().__init__(rng, one.services)
-        self.compared = one
+    def __init__(self, rng: random.Random, under_test: compared.Compared):
+        super().__init__(rng, under_test.services)
+        self.compared = under_test
 
     def flow(self) -> nat.Flow | None:
-        found = list(self.compared.model.nat.all())
-        return self.rng.choice(found) if found else None
+        flows = list(self.compared.model.nat.all())
+        return self.rng.choice(flows) if flows else None
 
     def either(self, right, *others):
         """Nearly always the first."""
@@ -78,7 +78,7 @@ class NatTraffic(traffic.Traffic):
             return self.plain()
         protocol = self.either(flow.service.protocol, *traffic.PROTOCOLS)
         source = self.either(flow.member.address, *(
-            one for one in scenario.POOL[
+            address for address in scenario.POOL[
                 4 if len(flow.member.address) == 4 else 6]))
         data = self.transport(
             protocol, self.either(flow.member.port, *OWN_PORTS),
@@ -137,8 +137,8 @@ class NatTraffic(traffic.Traffic):
         """What is none of a flow."""
         rng = self.rng
         family = rng.choice((4, 6))
-        pools = [one for one in self.compared.model.nat.pools
-                 if len(one) == (4 if family == 4 else 16)]
+        pools = [pool for pool in self.compared.model.nat.pools
+                 if len(pool) == (4 if family == 4 else 16)]
         address = rng.choice(sorted(pools))
         kind = rng.randrange(3)
         if kind == 0:
@@ -182,11 +182,11 @@ class NatTraffic(traffic.Traffic):
 
 class NatScenario(scenario.Scenario):
 
-    def __init__(self, one: NatCompared, seed: int):
+    def __init__(self, under_test: NatCompared, seed: int):
         self.nat_vips = set(random.Random(seed).sample(
             scenario.VIPS, 3))
-        super().__init__(one, seed)
-        self.traffic = NatTraffic(self.rng, one)
+        super().__init__(under_test, seed)
+        self.traffic = NatTraffic(self.rng, under_test)
 
     def is_nat(self, service: state.Service) -> bool:
         return (service.vip in self.nat_vips and
@@ -215,8 +215,8 @@ class NatScenario(scenario.Scenario):
                  for port in OWN_PORTS]
         members = [self.fresh(*name) for name in self.rng.sample(
             names, self.rng.choice((0, 1, 2, 3, 4, 6, 8)))]
-        for one in members:
-            one.tunnel = None
+        for member in members:
+            member.tunnel = None
         return members
 
     def moves(self):
@@ -227,8 +227,8 @@ class NatScenario(scenario.Scenario):
         self.compared.seek_udp(self.rng.choice((0, 0, LONG)))
 
     CHANGES = (*(
-        one for one in scenario.Scenario.CHANGES
-        if one.__name__ not in ('moves', 'time_passes', 'tick')), deadline)
+        change for change in scenario.Scenario.CHANGES
+        if change.__name__ not in ('moves', 'time_passes', 'tick')), deadline)
 
     def step(self):
         self.rng.choice(self.CHANGES)(self)

@@ -11,14 +11,14 @@ from octavia_xdp_provider.tests.packets.support import compared
 from octavia_xdp_provider.tests.packets.support import environment
 from octavia_xdp_provider.tests.packets.support import traffic
 
-VIPS = tuple(compared.packed(one) for one in (
+VIPS = tuple(compared.packed(address) for address in (
     '192.0.2.1', '192.0.2.2', '2001:db8::1', '2001:db8::2'))
-POOL = {4: [compared.packed(f'10.1.0.{one}') for one in range(1, 13)],
-        6: [compared.packed(f'fd00:1::{one}') for one in range(101, 113)]}
+POOL = {4: [compared.packed(f'10.1.0.{host}') for host in range(1, 13)],
+        6: [compared.packed(f'fd00:1::{host}') for host in range(101, 113)]}
 PORTS = (53, 80, 443, 6080)
 MEMBER_PORTS = (80, 8080, 8081)  # written by the node, in some services
 # Hosts of members, which tunnels lead to.
-HOSTS = [compared.packed(one) for one in (
+HOSTS = [compared.packed(address) for address in (
     '10.9.0.1', '10.9.0.2', 'fd00:9::', 'fd00:9:0:1::')]
 Encapsulation = state.Encapsulation
 SECOND_CHANCE = (Encapsulation.GUE, Encapsulation.GENEVE, Encapsulation.SRV6)
@@ -29,16 +29,17 @@ BATCHES = 8  # between changes
 class Scenario:
     """All that happens follows from the seed, but for the time of day."""
 
-    def __init__(self, one: compared.Compared, seed: int, batch: int = BATCH):
+    def __init__(self, under_test: compared.Compared, seed: int,
+                 batch: int = BATCH):
         self.rng = random.Random(seed)
-        self.compared = one
+        self.compared = under_test
         self.batch = batch
         self.down: set[tuple[bytes, int]] = set()
         self.with_ports: set[int] = set()  # ids of services
-        one.reset(self.node())
+        under_test.reset(self.node())
         for _ in range(8):
             self.new_service()
-        self.traffic = traffic.Traffic(self.rng, one.services)
+        self.traffic = traffic.Traffic(self.rng, under_test.services)
 
     def node(self) -> state.Node:
         rng = self.rng
@@ -127,8 +128,8 @@ class Scenario:
         if rng.random() < 0.6:
             return None
         host = rng.choice(HOSTS)
-        kind = rng.choice([one for one in Encapsulation
-                           if one != Encapsulation.DSCP])
+        kind = rng.choice([encapsulation for encapsulation in Encapsulation
+                           if encapsulation != Encapsulation.DSCP])
         if kind == Encapsulation.SRV6:
             host = rng.choice(HOSTS[2:])
         keys = {Encapsulation.GENEVE: (0, 1, 0xabcdef, 0xffffff),
@@ -140,8 +141,8 @@ class Scenario:
 
     def new_service(self):
         rng = self.rng
-        taken = {(one.vip, one.protocol, one.port)
-                 for one in self.compared.services}
+        taken = {(service.vip, service.protocol, service.port)
+                 for service in self.compared.services}
         while True:
             key = (rng.choice(VIPS), rng.choice(traffic.PROTOCOLS),
                    rng.choice(PORTS))
@@ -206,11 +207,11 @@ class Scenario:
 
     def come_and_go(self):
         service = self.rng.choice(self.compared.services)
-        members = [one for one in self.compared.members[id(service)]
+        members = [member for member in self.compared.members[id(service)]
                    if self.rng.random() > 0.2]
-        have = {one.name for one in members}
-        members += [one for one in self.some_members(service)
-                    if one.name not in have]
+        have = {member.name for member in members}
+        members += [member for member in self.some_members(service)
+                    if member.name not in have]
         self.apply(service, members)
 
     def other_settings(self):
@@ -271,7 +272,7 @@ class Scenario:
 
 
 def clients_of(family: int) -> list[bytes]:
-    return [compared.packed(one) for one in (
+    return [compared.packed(address) for address in (
         (cases.CLIENT4, '198.51.100.1', '198.51.100.12', '203.0.113.2')
         if family == 4 else
         (cases.CLIENT6, '2001:db8:c::1', '2001:db8:c:1::3',

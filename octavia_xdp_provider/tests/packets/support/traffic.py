@@ -50,8 +50,8 @@ class Traffic:
     def target(self):
         """(family, vip, protocol, port): a service, or what is near one."""
         rng = self.rng
-        one = rng.choice(self.services)
-        vip, protocol, port = one.vip, one.protocol, one.port
+        service = rng.choice(self.services)
+        vip, protocol, port = service.vip, service.protocol, service.port
         chance = rng.random()
         if chance < 0.03:
             port = port + rng.choice((-1, 1, 256)) & 0xffff
@@ -117,8 +117,8 @@ class Traffic:
     def quic(self) -> bytes:
         rng = self.rng
         if rng.random() < 0.7 and self.services:
-            one = rng.choice(self.services)
-            members = list(one.members.values())
+            service = rng.choice(self.services)
+            members = list(service.members.values())
             server = (quic.server_id(*state.label(
                 rng.choice(members), members)) if members
                 else rng.randbytes(4))
@@ -228,10 +228,10 @@ class Traffic:
         source = self.source(family, vip)
         data = self.transport(protocol, self.source_port(), port)
         if rng.random() < 0.2:
-            members = [member.address for one in self.services
-                       if (one.vip, one.protocol, one.port) == (
+            members = [member.address for service in self.services
+                       if (service.vip, service.protocol, service.port) == (
                            vip, protocol, port)
-                       for member in one.members.values()
+                       for member in service.members.values()
                        if len(member.address) == len(vip)]
             data = self.sealed(source, vip, protocol, data,
                                (rng.choice(members or [vip]), None))
