@@ -195,9 +195,9 @@ placement_opts = [
                     '"octavia-xdp-manage node zone" registers; nodes without '
                     'one count as nodes of one common zone without a name. '
                     'prefer: each node is chosen in a zone with the fewest '
-                    'nodes of the VIP. require: never two of them in one '
-                    'zone; if too few zones have a node for it, the VIP is '
-                    'on fewer nodes. off: zones do not matter.'),
+                    'nodes of the VIP. require: none is chosen in a zone '
+                    'that has one; if too few zones have a node for it, the '
+                    'VIP is on fewer nodes. off: zones do not matter.'),
     cfg.IntOpt('spread_moves_max',
                default=10, min=0, mutable=True,
                help='Maximum number of load balancers that are moved at the '
