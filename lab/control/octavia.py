@@ -142,13 +142,13 @@ def register_node(lab, node):
     """Register an LB node, which already has credentials."""
     with namespaces.inside(lab, paths.CONTROL):
         # The node's own configuration decides whether it does NAT.
-        _store(lab).register_node(node, paths.nat_pools(paths.number(node)))
+        _store(lab).nodes.register(node, paths.nat_pools(paths.number(node)))
 
 
 def register_hypervisor(lab, hypervisor):
     """Register a hypervisor, which already has credentials."""
     with namespaces.inside(lab, paths.CONTROL):
-        _store(lab).register_hypervisor(hypervisor)
+        _store(lab).hypervisors.register(hypervisor)
 
 
 def _store(lab):
