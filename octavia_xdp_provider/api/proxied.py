@@ -24,8 +24,8 @@ _HTTP = ('HTTP', 'TERMINATED_HTTPS')
 _MAY_DO_TLS = ('TERMINATED_HTTPS', 'PROMETHEUS')
 _COOKIES = ('HTTP_COOKIE', 'APP_COOKIE')
 
-# The path of an object, and what is wrong with one of its fields.
-_Found = Iterator[tuple[str, l7.FieldProblem]]
+# The path of an object, and what is wrong with one of its fields, if anything.
+_Checks = Iterator[tuple[str, l7.FieldProblem | None]]
 
 
 def is_http(listener: proxy_spec.Listener, pool: proxy_spec.Pool) -> bool:
@@ -43,53 +43,44 @@ def check(document: proxy_spec.Document) -> None:
     :raises Refused: names the path of the first field that is refused.
     """
     proxy_spec.check(document)
-    for path, (name, problem) in _problems(document):
-        raise errors.Refused(f'{path}.{name}', *problem)
+    for path, field_problem in _checks(document):
+        if field_problem:
+            name, problem = field_problem
+            raise errors.Refused(f'{path}.{name}', *problem)
 
 
-def _problems(document: proxy_spec.Document) -> _Found:
+def _checks(document: proxy_spec.Document) -> _Checks:
     for key, pool in sorted(document['pools'].items()):
         path = f'pools.{key}'
-        for found in (_persistence_problem(pool), _pool_tls_problem(pool)):
-            if found:
-                yield path, found
+        yield path, _persistence_problem(pool)
+        yield path, _pool_tls_problem(pool)
     for key, listener in sorted(document['listeners'].items()):
         path = f'listeners.{key}'
-        for found in (_listener_problem(listener),
-                      _listener_tls_problem(listener)):
-            if found:
-                yield path, found
-        if listener['default_pool_id']:
-            found = _target_problem(document, listener, 'default_pool_id',
+        yield path, _listener_problem(listener)
+        yield path, _listener_tls_problem(listener)
+        yield path, _target_problem(document, listener, 'default_pool_id',
                                     listener['default_pool_id'])
-            if found:
-                yield path, found
         for policy_id, policy in sorted(listener['l7policies'].items()):
-            yield from _policy_problems(
+            yield from _policy_checks(
                 document, listener, policy, f'{path}.l7policies.{policy_id}')
 
 
-def _policy_problems(document: proxy_spec.Document,
-                     listener: proxy_spec.Listener, policy: proxy_spec.Policy,
-                     path: str) -> _Found:
-    found = l7.policy_problem(policy)
-    if found:
-        yield path, found
-    if policy['redirect_pool_id']:
-        found = _target_problem(document, listener, 'redirect_pool_id',
+def _policy_checks(document: proxy_spec.Document,
+                   listener: proxy_spec.Listener, policy: proxy_spec.Policy,
+                   path: str) -> _Checks:
+    yield path, l7.policy_problem(policy)
+    yield path, _target_problem(document, listener, 'redirect_pool_id',
                                 policy['redirect_pool_id'])
-        if found:
-            yield path, found
     for key, rule in sorted(policy['rules'].items()):
-        found = l7.rule_problem(rule)
-        if found:
-            yield f'{path}.rules.{key}', found
+        yield f'{path}.rules.{key}', l7.rule_problem(rule)
 
 
 def _target_problem(document: proxy_spec.Document,
-                    listener: proxy_spec.Listener, name: str, pool_id: str
-                    ) -> l7.FieldProblem | None:
-    """Check that a listener can send requests to a pool."""
+                    listener: proxy_spec.Listener, name: str,
+                    pool_id: str | None) -> l7.FieldProblem | None:
+    """Check that a listener can send requests to a pool, if it names one."""
+    if pool_id is None:
+        return None
     pool = document['pools'].get(pool_id)
     if pool is None:
         return name, (f'the load balancer has no pool {pool_id}',

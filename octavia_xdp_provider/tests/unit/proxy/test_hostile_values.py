@@ -37,11 +37,11 @@ class TestHostileValues(base.TestCase):
 
         def check(value):
             try:
-                found = parsed(build(value))
+                rendered = parsed(build(value))
             except errors.Refused as error:
                 self.assertTrue(error.instead)
                 return
-            self.assertEqual(replaced(expected, tame, value), found)
+            self.assertEqual(replaced(expected, tame, value), rendered)
             served.append(value)
 
         for fragment in hostile.FRAGMENTS:

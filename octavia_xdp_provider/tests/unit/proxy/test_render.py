@@ -104,15 +104,15 @@ class TestPolicies(base.TestCase):
 class TestLimits(base.TestCase):
 
     def limits(self, *limits, **settings):
-        found = sections(
+        rendered = sections(
             documents.document({
                 f'web{number}': documents.listener(connection_limit=limit)
                 for number, limit in enumerate(limits)}),
             documents.render_settings(**settings))
         return {name[0]: sorted(
-            int(words[1]) for key, lines in found.items()
+            int(words[1]) for key, lines in rendered.items()
             for words in lines if key[0] == name[0] and words[0] == 'maxconn')
-            for name in found if name[0] != 'defaults'}
+            for name in rendered if name[0] != 'defaults'}
 
     def test_connections_are_limited_by_listener_and_in_sum(self):
         self.assertEqual({'global': [60], 'frontend': [20, 40]},
