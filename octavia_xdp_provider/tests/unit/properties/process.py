@@ -12,6 +12,7 @@ from octavia_xdp_provider.controller import resync
 from octavia_xdp_provider.controller import workers
 from octavia_xdp_provider.controller.octavia import errors
 from octavia_xdp_provider.controller.scheduler import service
+from octavia_xdp_provider.controller.store import base
 from octavia_xdp_provider.controller.store import leases
 from octavia_xdp_provider.tests.unit.controller import network
 
@@ -109,6 +110,8 @@ class _Mortal:
 
     def __getattr__(self, name):
         attribute = getattr(self._target, name)
+        if isinstance(attribute, base.Database | base.Queries):
+            return _Mortal(self._process, attribute)
         if not callable(attribute):
             return attribute
 
