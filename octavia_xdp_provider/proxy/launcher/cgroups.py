@@ -75,6 +75,7 @@ class Cgroups:
 
     def __init__(self, path: str | None, limits: bool) -> None:
         self._limits = limits
+        self._set: dict[str, tuple[int, ...]] = {}
         self._root = mounted()
         self._parent = (self._root / path.strip('/') if path
                         else own(self._root))
@@ -145,16 +146,18 @@ class Cgroups:
         (self._parent / identity / str(generation)).mkdir(exist_ok=True)
 
     def limit(self, identity: str, launch: proxy_launch.Launch) -> None:
-        """Set the limits of a load balancer."""
+        """Set the limits of a load balancer, unless they are."""
         path = self._parent / identity
+        limits = (launch['memory_bytes'], launch['cpu_weight'], tasks(launch))
         path.mkdir(exist_ok=True)
-        if not self._limits:
+        if not self._limits or self._set.get(identity) == limits:
             return
         _write(path / 'memory.max', str(launch['memory_bytes']))
         with contextlib.suppress(FileNotFoundError):  # without swap
             _write(path / 'memory.swap.max', '0')
         _write(path / 'cpu.weight', str(launch['cpu_weight']))
         _write(path / 'pids.max', str(tasks(launch)))
+        self._set[identity] = limits
 
     def enter(self, identity: str, generation: int, pid: int) -> None:
         """Move a process to a generation."""
@@ -183,6 +186,7 @@ class Cgroups:
     def remove(self, identity: str) -> bool:
         """Remove the cgroup of a load balancer; return whether it is gone."""
         path = self._parent / identity
+        self._set.pop(identity, None)
         try:
             for entry in os.scandir(path):
                 if entry.is_dir():

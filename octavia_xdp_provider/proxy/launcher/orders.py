@@ -40,6 +40,10 @@ class NotWhole(Exception):
     """Files do not fit each other, perhaps because one is being written."""
 
 
+def is_identity(name: str) -> bool:
+    return bool(_UUID.fullmatch(name))
+
+
 def identities(wanted: str) -> set[str]:
     """Return the ids of load balancers that are wanted.
 
@@ -49,7 +53,7 @@ def identities(wanted: str) -> set[str]:
     try:
         with os.scandir(directory) as entries:
             names = sorted(entry.name for entry in entries
-                           if _UUID.match(entry.name)
+                           if is_identity(entry.name)
                            and entry.is_dir(follow_symlinks=False))
     finally:
         os.close(directory)

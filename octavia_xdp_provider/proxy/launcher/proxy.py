@@ -56,7 +56,6 @@ class Proxy:
         self._reloading: checks.Pending | None = None
         # What is wrong with what runs.
         self._trouble: str | None = None
-        self._limits: tuple[int, ...] = ()
         self._is_dead = False
         # Whether what runs lacks a socket.
         self._is_stale = False
@@ -232,6 +231,7 @@ class Proxy:
                 self._again(self._attempts.retry_at - now, now)
             return
         assert served is not None
+        self._machine.limit(self.identity, served)
         self._is_stale |= bool(self._open(served, now))
         launch = accepted or served
         if self._is_served(launch, master):
@@ -278,11 +278,7 @@ class Proxy:
             return None
 
     def _tune(self, launch: proxy_launch.Launch) -> None:
-        """Apply what changes without HAProxy."""
-        limits = (launch['memory_bytes'], launch['cpu_weight'])
-        if limits != self._limits:
-            self._machine.limit(self.identity, launch)
-            self._limits = limits
+        """Note what changes without HAProxy."""
         if self._record and self._record.launch != launch:
             self._record = self._record._replace(launch=launch)
             self._machine.save(self.identity, self._record)

@@ -48,13 +48,14 @@ class Proxies:
     """All load balancers of the node.
 
     :param read: returns what is wanted of one, None if nothing is.
-    :param admit: called with all that HAProxy processes may connect to,
-        before one starts or changes.
+    :param admit: called with all that HAProxy processes may connect to, and
+        all addresses of load balancers, before one starts or changes.
     """
 
     def __init__(self, actor: machine.Machine, failed_starts: int,
                  read: Callable[[str], orders.Order | None],
-                 admit: Callable[[set[firewall.Element]], None]) -> None:
+                 admit: Callable[[set[firewall.Element], set[str]], None]
+                 ) -> None:
         self._machine = actor
         self._failed_starts = failed_starts
         self._read = read
@@ -62,7 +63,7 @@ class Proxies:
         self._proxies: dict[str, proxy.Proxy] = {}
         self._due: dict[str, float] = {}
         self._complained: set[str] = set()
-        self._elements: dict[str, set[firewall.Element]] = {}
+        self._ways: dict[str, tuple[set[firewall.Element], set[str]]] = {}
         self._is_admitted = False
 
     def look(self, identities: set[str], now: float) -> None:
@@ -109,27 +110,24 @@ class Proxies:
         return min(self._due.values(), default=now + RESCAN_S)
 
     def _open_ways(self, identities: list[str]) -> None:
-        """Have the members of these admitted as they are now."""
+        """Have members and addresses of these admitted as they are now."""
         for identity in identities:
             known = self._proxies.get(identity)
-            elements = known.elements() if known else set()
-            if elements != self._elements.get(identity, set()):
-                self._elements[identity] = elements
+            ways = known and (known.elements(), known.addresses())
+            if ways != self._ways.get(identity):
                 self._is_admitted = False
-            if known is None:
-                self._elements.pop(identity, None)
+            if ways:
+                self._ways[identity] = ways
+            else:
+                self._ways.pop(identity, None)
         if not self._is_admitted:
-            self._admit(set().union(*self._elements.values()))
+            self._admit(set().union(*(way[0] for way in self._ways.values())),
+                        set().union(*(way[1] for way in self._ways.values())))
             self._is_admitted = True
 
     def forget(self) -> None:
         """Have all members admitted again by the next step."""
         self._is_admitted = False
-
-    def addresses(self) -> set[str]:
-        """Return all addresses of load balancers."""
-        return set().union(*(known.addresses()
-                             for known in self._proxies.values()))
 
     def roots(self) -> dict[int, str]:
         """Return the processes whose end is to be noticed → load balancer."""
@@ -225,8 +223,10 @@ class Launcher:
                 f'[proxy] namespace: {error}') from error
         self._sockets.take_stored(self._monitoring.systemd.stored)
 
-    def _admit(self, elements: set[firewall.Element]) -> None:
+    def _admit(self, elements: set[firewall.Element], addresses: set[str]
+               ) -> None:
         self._firewall.apply(elements)
+        self._namespace.set_local(addresses)
 
     def _serve(self, inotify: INotify) -> None:
         waiting = select.epoll()
@@ -248,7 +248,6 @@ class Launcher:
                     self._rescan(inotify, watches, now)
                     rescan_at = now + RESCAN_S
                 due = min(rescan_at, self._proxies.step(now))
-                self._namespace.set_local(self._proxies.addresses())
             except Exception:
                 LOG.exception('The launcher failed and tries again.')
                 self._forget()
@@ -277,12 +276,17 @@ class Launcher:
         watches[inotify.add_watch(self._files.wanted, _CHANGED)] = ''
         wanted = orders.identities(self._files.wanted)
         for identity in wanted:
-            with contextlib.suppress(OSError):
-                watches[inotify.add_watch(os.path.join(
-                    self._files.wanted, identity), _CHANGED)] = identity
+            self._follow(inotify, watches, identity)
         self._proxies.look(wanted | self._proxies.known()
                            | self._cgroups.identities()
                            | self._files.identities(), now)
+
+    def _follow(self, inotify: INotify, watches: dict[int, str],
+                identity: str) -> None:
+        """Have changes of a load balancer's files reported."""
+        with contextlib.suppress(OSError):
+            watches[inotify.add_watch(os.path.join(
+                self._files.wanted, identity), _CHANGED)] = identity
 
     def _read_events(self, inotify: INotify, watches: dict[int, str],
                      now: float) -> bool:
@@ -294,8 +298,9 @@ class Launcher:
                 watches.pop(event.wd, None)
             elif watches.get(event.wd):
                 changed.add(watches[event.wd])
-            else:
-                is_lost = True
+            elif orders.is_identity(event.name):
+                self._follow(inotify, watches, event.name)
+                changed.add(event.name)
         self._proxies.look(changed, now)
         return is_lost
 

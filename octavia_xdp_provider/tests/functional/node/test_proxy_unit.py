@@ -114,6 +114,10 @@ class TestUnit(waiting.Waiting, base.TestCase):
         self.wait('reload', lambda: self.state()['configuration_hash']
                   != state['configuration_hash'])
         self.assertEqual(state['pid'], self.state()['pid'])
+        self.check_limits()
+
+    def check_limits(self):
+        pass
 
 
 class TestUnitLimits(TestUnit):
@@ -129,3 +133,8 @@ class TestUnitLimits(TestUnit):
             self.skipTest('no controllers of cgroups of version 2')
         (group / 'cgroup.subtree_control').write_text('+cpu +memory +pids')
         super().setUp()
+
+    def check_limits(self):
+        path = (f'/sys/fs/cgroup/system.slice/octavia-xdp-{UNIT}.service/'
+                f'{proxies.FIRST}/memory.max')
+        self.assertEqual(f'{64 << 20}\n', self.systemd.run('cat', path).stdout)

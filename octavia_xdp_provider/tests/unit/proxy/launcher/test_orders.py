@@ -92,7 +92,7 @@ class TestOrders(OrdersCase):
         self.assertIn('not there', self.read().problem)
 
     def test_names_that_are_no_ids_are_ignored(self):
-        for name in ('x', f'{ID}x', ID.upper().replace('0', 'A')):
+        for name in ('x', f'{ID}x', f'{ID}\n', ID.upper().replace('0', 'A')):
             pathlib.Path(self.top, name).mkdir()
         pathlib.Path(self.top, world.identity_of(2)).symlink_to('/etc')
         pathlib.Path(self.top, world.identity_of(3)).write_text('')

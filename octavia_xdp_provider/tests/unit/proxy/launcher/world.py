@@ -231,7 +231,7 @@ class Node:
             self.machine, FAILED_STARTS, self.world.order, self._admit)
         self.look()
 
-    def _admit(self, elements):
+    def _admit(self, elements, addresses):
         self.world.admitted = elements
 
     def look(self):
