@@ -312,8 +312,8 @@ def _list(arguments):
                              ('Test beds', definitions.BEDS, 'description')):
         print(title)
         for name in definitions.names(kind):
-            found = document.read(definitions.find(kind, name), {})
-            print(f'  {name:20} {found.data.get(key, "")}')
+            parsed = document.read(definitions.find(kind, name), {})
+            print(f'  {name:20} {parsed.data.get(key, "")}')
             if arguments.cases and kind == definitions.SCENARIOS:
                 for variant in load.scenario(name):
                     print(f'    {variant.name}')

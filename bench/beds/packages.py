@@ -97,13 +97,14 @@ def check(host: interface.Host, has: Mapping[str, str],
     if NODE not in has:
         raise errors.BenchError(
             f'host {host.name} has no package {NODE} after its role has run')
-    for name, found in has.items():
-        if version is not None and found.split()[0] != version:
+    for name, installed in has.items():
+        words = installed.split()
+        if version is not None and words[0] != version:
             raise errors.BenchError(
-                f'host {host.name} has {name} {found.split()[0]} installed, '
-                f'and {version} is under test')
+                f'host {host.name} has {name} {words[0]} installed, and '
+                f'{version} is under test')
         if packages is not None and name in packages.contents and (
-                found.split()[1] != packages.contents[name]):
+                words[1] != packages.contents[name]):
             raise errors.BenchError(
                 f'host {host.name} has {name} {version} installed with other '
                 f'files than that of {packages.folder}: a version that is '

@@ -82,12 +82,12 @@ def of_measurement(done: traffic.Measurement) -> dict[str, Any]:
     return kept
 
 
-def text(found: Iterable[Figure]) -> str:
+def text(listed: Iterable[Figure]) -> str:
     """Return a round's figures in one line."""
     return '; '.join(
         f'{f"{figure.part} " if figure.part else ""}'
         f'{number(figure.value)} {figure.unit}'
-        f'{" (marked)" if figure.marks else ""}' for figure in found)
+        f'{" (marked)" if figure.marks else ""}' for figure in listed)
 
 
 def number(value: float) -> str:

@@ -32,10 +32,10 @@ _SUFFIXES = {
 }
 
 
-def figures_of(found: Mapping[str, Any], above: tuple[str, ...] = (),
+def figures_of(values: Mapping[str, Any], above: tuple[str, ...] = (),
                ) -> Iterator[figures.Figure]:
     """Yield figures of all nested numbers, named by their paths."""
-    for key, value in found.items():
+    for key, value in values.items():
         if isinstance(value, dict):
             yield from figures_of(value, (*above, key))
         elif isinstance(value, int | float) and not isinstance(value, bool):

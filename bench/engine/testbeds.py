@@ -50,25 +50,25 @@ def declared(key: Key, provider: str | None = None) -> declaration.Bed:
     :raises BenchError: the declaration is invalid; with the line.
     """
     name, changes = key
-    found = documents.read(definitions.find(definitions.BEDS, name),
-                           reading.SCHEMA)
+    parsed = documents.read(definitions.find(definitions.BEDS, name),
+                            reading.SCHEMA)
     if changes:
-        data = copy.deepcopy(found.data)
+        data = copy.deepcopy(parsed.data)
         for keys, value in changes:
             try:
                 matrix.change_keys(data, keys, value)
             except KeyError as error:
-                raise found.error(
+                raise parsed.error(
                     f'a scenario changes {error.args[0]} of this bed, which '
                     'is not there', *keys) from None
-        found = dataclasses.replace(found, data=data)
+        parsed = dataclasses.replace(parsed, data=data)
         for keys, text in schemas.mistakes(data, reading.SCHEMA):
-            raise found.error(f'as a scenario changes it: {text}', *keys)
-    made = reading.from_document(found, provider)
+            raise parsed.error(f'as a scenario changes it: {text}', *keys)
+    made = reading.from_document(parsed, provider)
     for keys, text in catalog.mistakes(
             made.software.name or model.Software.name,
             made.software.configuration):
-        raise found.error(text, 'software', *keys)
+        raise parsed.error(text, 'software', *keys)
     # Distinguish beds of one file with different changes.
     return dataclasses.replace(made, name=' '.join((made.name, *(
         f'{".".join(keys)}={json.dumps(value)}' for keys, value in changes))))

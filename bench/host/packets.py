@@ -137,14 +137,14 @@ class Hypervisor:
         self.run(types.Hook.NIC, self.ack6.of(flow))
 
 
-def measured(hypervisor: Hypervisor, packets: int, one, alone=None
+def measured(hypervisor: Hypervisor, packets: int, run, alone=None
              ) -> dict[str, float]:
-    """Return costs of packets. `one` runs a packet and returns its duration;
+    """Return costs of packets. `run` runs a packet and returns its duration;
     `alone` does so for a single flow."""
     floors, costs, alone_costs = [], [], []
     for _ in range(packets):
         floors.append(hypervisor.floor())
-        costs.append(one())
+        costs.append(run())
         if alone:
             alone_costs.append(alone())
     floor, cost = statistics.median(floors), statistics.median(costs)

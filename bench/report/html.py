@@ -26,14 +26,14 @@ def of_run(run: model.Run, history: Sequence[model.Run] = ()) -> str:
         trends=list(plots.trends(history, run.cases)))
 
 
-def of_comparison(found: comparison.Comparison,
+def of_comparison(compared: comparison.Comparison,
                   history: Sequence[model.Run] = ()) -> str:
     """:param history: as for of_run(), up to the run after."""
     return _page(
-        f'Benchmarks: {found.before.commit[:12]} to '
-        f'{found.after.commit[:12]}: {found.verdict}', found.after,
-        comparison=found, trends=list(plots.trends(history,
-                                                   found.after.cases)))
+        f'Benchmarks: {compared.before.commit[:12]} to '
+        f'{compared.after.commit[:12]}: {compared.verdict}', compared.after,
+        comparison=compared, trends=list(plots.trends(history,
+                                                      compared.after.cases)))
 
 
 def _page(title, run, trends, comparison=None):

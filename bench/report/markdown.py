@@ -35,35 +35,35 @@ def code(text: str) -> str:
     return f'`{line or " "}`'
 
 
-def of_comparison(found: comparison.Comparison) -> str:
+def of_comparison(compared: comparison.Comparison) -> str:
     """Return the report of a comparison."""
-    counts = {each: sum(change.verdict == each for change in found.changes)
+    counts = {each: sum(change.verdict == each for change in compared.changes)
               for each in (verdict.CHANGED, verdict.SAME, verdict.UNKNOWN)}
-    changed = [change for change in found.changes
+    changed = [change for change in compared.changes
                if change.verdict == verdict.CHANGED]
-    others = [change for change in found.changes
+    others = [change for change in compared.changes
               if change.verdict != verdict.CHANGED]
     lines = [
-        f'## Benchmarks: {words.overall(found.verdict)}', '',
-        f'{_name(found.before)} → {_name(found.after)}: '
+        f'## Benchmarks: {words.overall(compared.verdict)}', '',
+        f'{_name(compared.before)} → {_name(compared.after)}: '
         + ', '.join(f'{count} {each}' for each, count in counts.items())
-        + f' ({_how(found)}).', '']
-    lines += [f'- **Note**: {escape(text)}' for text in found.warnings]
-    lines += [''] if found.warnings else []
+        + f' ({_how(compared)}).', '']
+    lines += [f'- **Note**: {escape(text)}' for text in compared.warnings]
+    lines += [''] if compared.warnings else []
     if changed:
         lines += [*_changes(changed), '']
     if others:
         lines += _folded(f'{len(others)} other cases', _changes(others))
-    lines += _marks([*found.before.cases, *found.after.cases])
-    for title, cases in (('Only before', found.only_before),
-                         ('Only after', found.only_after)):
+    lines += _marks([*compared.before.cases, *compared.after.cases])
+    for title, cases in (('Only before', compared.only_before),
+                         ('Only after', compared.only_after)):
         if cases:
             lines += _folded(f'{title}: {len(cases)} cases', _cases(cases))
-    if found.differences:
+    if compared.differences:
         lines += _folded(
-            f'{len(found.differences)} differences of the machines',
+            f'{len(compared.differences)} differences of the machines',
             [f'- {escape(str(difference))}'
-             for difference in found.differences])
+             for difference in compared.differences])
     return '\n'.join([*lines, CAVEAT, ''])
 
 
@@ -88,10 +88,10 @@ def _name(run):
             + (f' (run {run.id})' if run.id is not None else ''))
 
 
-def _how(found):
-    turns = 'rounds in turn' if found.in_turn else 'rounds not in turn'
+def _how(compared):
+    turns = 'rounds in turn' if compared.in_turn else 'rounds not in turn'
     return (f'{turns}; the smallest difference of interest is '
-            f'{100 * found.interest.relative:g} %')
+            f'{100 * compared.interest.relative:g} %')
 
 
 def _changes(changes: Iterable[verdict.Change]) -> list[str]:

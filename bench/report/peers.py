@@ -82,16 +82,16 @@ def text_of(runs: Sequence[model.Run]) -> str:
 
     :raises BenchError: no table has a figure.
     """
-    found: dict[tuple[str, str], tuple[model.Run, model.Case]] = {}
+    measured: dict[tuple[str, str], tuple[model.Run, model.Case]] = {}
     for run in runs:
         for case in run.cases:
-            found[case.name, case.software] = run, case
+            measured[case.name, case.software] = run, case
     lines, empty = [HEAD], []
     for table in TABLES:
         names = set(map(table.name, table.columns))
         if any(case.samples and name in names
-               for (name, _), (_, case) in found.items()):
-            lines += [*_table(table, found), '']
+               for (name, _), (_, case) in measured.items()):
+            lines += [*_table(table, measured), '']
         else:
             lines += [f'*{table.title}*: not measured.', '']
             empty.append(table.case)
@@ -102,17 +102,17 @@ def text_of(runs: Sequence[model.Run]) -> str:
     return '\n'.join(lines)
 
 
-def _table(table, found):
+def _table(table, measured):
     names = {table.name(column) for column in table.columns}
-    runs = {run.id: run for (name, _), (run, case) in found.items()
+    runs = {run.id: run for (name, _), (run, case) in measured.items()
             if name in names and case.samples}
     rows = {}
     for software, shown in _SOFTWARE.items():
-        cases = {name: found[name, software][1] for name in names
-                 if (name, software) in found}
+        cases = {name: measured[name, software][1] for name in names
+                 if (name, software) in measured}
         if any(case.samples for case in cases.values()):
-            ours = {name: found[name, 'xdp'][1] for name in names
-                    if (name, 'xdp') in found}
+            ours = {name: measured[name, 'xdp'][1] for name in names
+                    if (name, 'xdp') in measured}
             rows[shown] = [_cell(table, column, cases, ours)
                            for column in table.columns]
     yield f'.. list-table:: {table.title}'
@@ -123,7 +123,7 @@ def _table(table, found):
         for number, cell in enumerate((name, *cells)):
             yield f'   {" " if number else "*"} - {cell}'
     yield ''
-    yield from _origin(table, runs.values(), found)
+    yield from _origin(table, runs.values(), measured)
 
 
 def _cell(table, column, cases, ours):
@@ -143,11 +143,11 @@ def _cell(table, column, cases, ours):
     return number(statistics.median(values) / own) if own else 'none'
 
 
-def _origin(table, runs, found) -> Iterator[str]:
+def _origin(table, runs, measured) -> Iterator[str]:
     """Yield the text below a table: rounds, commits and marks."""
     names = {table.name(column) for column in table.columns}
     cases = [(software, case) for (name, software), (_, case)
-             in found.items() if name in names]
+             in measured.items() if name in names]
     rounds = sorted({len(case.samples) for _, case in cases if case.samples})
     days = ' and '.join(sorted({f'{run.started:%Y-%m-%d}' for run in runs}))
     commits = ' and '.join(sorted({run.commit[:12] for run in runs}))

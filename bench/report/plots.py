@@ -89,7 +89,7 @@ def trends(runs: Sequence[model.Run], cases: Iterable[model.Case],
 
 
 def _by_scenario(cases, coordinate):
-    found: dict[str, dict[str, _Series]] = {}
+    by_unit: dict[str, dict[str, _Series]] = {}
     for case in cases:
         value = case.coordinates.get(coordinate)
         if isinstance(value, str) or value is None or not case.samples:
@@ -98,11 +98,12 @@ def _by_scenario(cases, coordinate):
                   in case.coordinates.items() if name != coordinate]
         title = f'{_scenario(case)} ({case.unit})'
         label = ', '.join([case.software, *others])
-        series = found.setdefault(title, {}).setdefault(
+        series = by_unit.setdefault(title, {}).setdefault(
             label, _Series(label, case.better, case.unit, []))
         series.points.append((value, statistics.median(case.samples),
                               bool(case.marks)))
-    return {title: several for title, series in found.items() if (several := [
+    return {title: several
+            for title, series in by_unit.items() if (several := [
         line for line in series.values() if len(line.points) > 1])}
 
 

@@ -24,45 +24,46 @@ def figure(value: float, unit: str) -> str:
     return f'{_digits(value / factor)} {prefix}{unit}'
 
 
-def interval(found: sign_test.Interval, unit: str) -> str:
+def interval(computed: sign_test.Interval, unit: str) -> str:
     """Return the estimate with its bounds."""
-    if found.low == found.high:
-        return figure(found.estimate, unit)
-    return (f'{figure(found.estimate, unit)} ({figure(found.low, unit)} to '
-            f'{figure(found.high, unit)})')
+    if computed.low == computed.high:
+        return figure(computed.estimate, unit)
+    estimate, low, high = (figure(value, unit) for value in (
+        computed.estimate, computed.low, computed.high))
+    return f'{estimate} ({low} to {high})'
 
 
-def case(found: model.Case) -> str:
+def case(measured: model.Case) -> str:
     """Return the median, or that the case was not measured."""
-    if not found.samples:
+    if not measured.samples:
         return 'not measured'
-    return interval(statistics.median(found.samples), found.unit)
+    return interval(statistics.median(measured.samples), measured.unit)
 
 
-def change(found: verdict.Change) -> str:
+def change(changed: verdict.Change) -> str:
     """Return the size of a change: +2.1 % (+1.0 % to +3.3 %)."""
-    if found.interval is None:
+    if changed.interval is None:
         return ''
-    values = (found.interval.estimate, found.interval.low,
-              found.interval.high)
-    if found.is_ratio:
+    values = (changed.interval.estimate, changed.interval.low,
+              changed.interval.high)
+    if changed.is_ratio:
         estimate, low, high = (f'{100 * value:+.1f} %' for value in values)
     else:
         estimate, low, high = (
-            ('+' if value >= 0 else '') + figure(value, found.before.unit)
+            ('+' if value >= 0 else '') + figure(value, changed.before.unit)
             for value in values)
     return f'{estimate} ({low} to {high})'
 
 
-def judged(found: verdict.Change) -> str:
+def judged(changed: verdict.Change) -> str:
     """Return the verdict, with its direction or its reason."""
-    text = f'{_SIGNS[found.verdict]} {found.verdict}'
-    if found.direction:
-        text += f', {found.direction}'
-    if found.reason:
-        text += f': {found.reason}'
-    if found.rounds_needed:
-        text += f'; {found.rounds_needed} rounds may do'
+    text = f'{_SIGNS[changed.verdict]} {changed.verdict}'
+    if changed.direction:
+        text += f', {changed.direction}'
+    if changed.reason:
+        text += f': {changed.reason}'
+    if changed.rounds_needed:
+        text += f'; {changed.rounds_needed} rounds may do'
     return text
 
 

@@ -15,7 +15,7 @@ def median(samples: list[float]) -> sign_test.Interval:
     return sign_test.interval(samples, CONFIDENCE)
 
 
-def versus(peer: str, ours: model.Case, theirs: model.Case) -> model.Versus:
+def versus(peer: str, ours: model.Case, other: model.Case) -> model.Versus:
     """Compare a case of the product with a peer's, round by round.
 
     The ratio is the median of the rounds' ratios.
@@ -23,10 +23,10 @@ def versus(peer: str, ours: model.Case, theirs: model.Case) -> model.Versus:
     :raises BenchError: the cases are not comparable.
     """
     if (ours.name, ours.unit, ours.better) != (
-            theirs.name, theirs.unit, theirs.better):
+            other.name, other.unit, other.better):
         raise errors.BenchError(f'{ours.name} in {ours.unit} is not beside '
-                                f'{theirs.name} in {theirs.unit}')
-    pairs = list(zip(ours.samples, theirs.samples, strict=False))
+                                f'{other.name} in {other.unit}')
+    pairs = list(zip(ours.samples, other.samples, strict=False))
     if not pairs:
         raise errors.BenchError(f'{ours.name}: no rounds beside {peer}')
     if any(value <= 0 for pair in pairs for value in pair):

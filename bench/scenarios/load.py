@@ -29,8 +29,8 @@ def suite(name: str, bed: str | None = None,
     :raises BenchError: a declaration is invalid; with its line.
     """
     path = definitions.find(definitions.SUITES, name)
-    found = documents.read(path, schema.SUITE)
-    data = found.data
+    parsed = documents.read(path, schema.SUITE)
+    data = parsed.data
     variants: list[model.Variant] = []
     for number, part in enumerate(data['scenarios']):
         if isinstance(part, str):
@@ -38,15 +38,15 @@ def suite(name: str, bed: str | None = None,
         try:
             variants += _part(part, path, data, bed, changes or {})
         except KeyError as error:
-            raise found.error(
+            raise parsed.error(
                 f'"set": there is nothing at {error.args[0]}', 'scenarios',
                 number) from None
         except LookupError as error:
-            raise found.error(str(error), 'scenarios', number) from None
+            raise parsed.error(str(error), 'scenarios', number) from None
     names = [variant.name for variant in variants]
     for name in names:
         if names.count(name) > 1:
-            raise found.error(f'{name} is there twice', 'scenarios')
+            raise parsed.error(f'{name} is there twice', 'scenarios')
     return model.Suite(path.stem, data['summary'], data.get('minutes'),
                        tuple(variants))
 
@@ -62,8 +62,8 @@ def scenario(name: str, *, beside: pathlib.Path | None = None,
     :raises KeyError: a path of `changes` leads nowhere.
     """
     path = definitions.find(definitions.SCENARIOS, name, beside)
-    found = documents.read(path, schema.SCENARIO)
-    data = copy.deepcopy(found.data)
+    parsed = documents.read(path, schema.SCENARIO)
+    data = copy.deepcopy(parsed.data)
     for where, value in (changes or {}).items():
         matrix.change(data, where, value)
     rows = data.pop('matrix', {})
@@ -71,16 +71,16 @@ def scenario(name: str, *, beside: pathlib.Path | None = None,
     try:
         cells = list(matrix.cells(rows))
     except ValueError as error:
-        raise found.error(str(error), 'matrix') from None
+        raise parsed.error(str(error), 'matrix') from None
     made = []
     for cell in cells:
         full = '/'.join([path.stem, *(choice.text for choice in cell)])
         if any(fnmatch.fnmatch(full, f'{path.stem}/{pattern}')
                for pattern in left_out):
             continue
-        made.append(_variant(found, data, cell, full, bed, default_bed))
+        made.append(_variant(parsed, data, cell, full, bed, default_bed))
     if not made:
-        raise found.error('nothing is left of the matrix', 'leave_out')
+        raise parsed.error('nothing is left of the matrix', 'leave_out')
     return made
 
 
@@ -114,16 +114,16 @@ def only(variants: Sequence[model.Variant], patterns: Sequence[str],
     return [variant for variant in variants if variant.name in kept]
 
 
-def _variant(found, data, cell, name, bed, default_bed):
+def _variant(parsed, data, cell, name, bed, default_bed):
     data = copy.deepcopy(data)
     for choice in cell:
         for path, value in choice.changes.items():
             try:
                 matrix.change(data, path, value)
             except KeyError:
-                raise found.error(f'there is nothing at {path}',
-                                  *choice.keys) from None
-    _check(found, data, cell)
+                raise parsed.error(f'there is nothing at {path}',
+                                   *choice.keys) from None
+    _check(parsed, data, cell)
     where = data.get('bed', default_bed)
     changes: tuple[tuple[tuple[str, ...], Any], ...] = ()
     if isinstance(where, dict):
@@ -145,14 +145,14 @@ def _variant(found, data, cell, name, bed, default_bed):
         coordinates={matrix.name_of(choice.row): choice.coordinate
                      for choice in cell})
     for keys, text in rules.mistakes(made, data):
-        raise found.error(f'{name}: {text}', *_keys(cell, keys))
+        raise parsed.error(f'{name}: {text}', *_keys(cell, keys))
     return made
 
 
-def _check(found, data, cell):
+def _check(parsed, data, cell):
     """:raises DeclarationError: values of the matrix do not fit."""
     for keys, text in schemas.mistakes(data, schema.SCENARIO):
-        raise found.error(text, *_keys(cell, keys))
+        raise parsed.error(text, *_keys(cell, keys))
 
 
 def _keys(cell, keys):

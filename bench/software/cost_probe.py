@@ -361,12 +361,12 @@ def object_sizes(*names):
     for name in names:
         # Slabs of one size may be merged and listed under another name.
         alias = pathlib.Path(f'/sys/kernel/slab/{name}/slab_size')
-        found = re.search(rf'^{name} +\d+ +\d+ +(\d+) ', listed,
+        match = re.search(rf'^{name} +\d+ +\d+ +(\d+) ', listed,
                           re.MULTILINE)
         if alias.exists():
             sizes[name] = int(alias.read_text())
-        elif found:
-            sizes[name] = int(found[1])
+        elif match:
+            sizes[name] = int(match[1])
         else:
             raise ProbeError(f'neither /proc/slabinfo nor /sys/kernel/slab '
                              f'has {name}: what objects take cannot be told')

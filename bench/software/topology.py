@@ -50,9 +50,9 @@ def back(bed: interface.Bed, host: interface.Host) -> list[NextHop]:
         'router, so that no packet can leave it')
 
 
-def address_of(one: interface.Interface, version: int) -> str | None:
+def address_of(end: interface.Interface, version: int) -> str | None:
     """Return the first address of an IP version, without prefix length."""
-    for text in one.addresses:
+    for text in end.addresses:
         address = ipaddress.ip_interface(text).ip
         if address.version == version and not address.is_link_local:
             return str(address)

@@ -23,17 +23,17 @@ def run(asked):
     """Measure changes through the handler, and in the library alone."""
     in_library = packets.run_program('tables')
     values = {}
-    for found in in_library:
-        match found:
+    for result in in_library:
+        match result:
             case {'slots': slots, 'members': members, 'weighted': weighted}:
                 values.setdefault(f'{slots} slots', {}).setdefault(
                     f'{members} members', {})[
                         'weighted_us' if weighted else 'equal_us'] = (
-                            1000 * found['build'])
+                            1000 * result['build'])
             case {'members': members, **times}:
                 values[f'{members} members'] = _ms(times)
             case _:
-                values['resync'] = _ms(found)
+                values['resync'] = _ms(result)
     for members, figures in _through_handler().items():
         values[f'{members} members'] |= figures
     return values, in_library

@@ -82,15 +82,15 @@ class Traffic:
         before = self._sinks.expect(everything)
         sent = self._send(planned, seconds, during, before)
         quiet = self._sinks.wait_until_quiet()
-        found, after = self._sinks.collect()
+        collected, after = self._sinks.collect()
         sent_all, after_senders = sent
         parts = [[merge.Part(part[index], sent_all[part[index].id],
                              {name: sink.streams[part[index].id]
-                              for name, sink in found.items()})
+                              for name, sink in collected.items()})
                   for part in planned.values()]
                  for index in range(len(wanted))]
         lost = merge.find_losses(parts[0])
-        measured = merge.measurement(parts[0], lost, found, rate, seconds,
+        measured = merge.measurement(parts[0], lost, collected, rate, seconds,
                                      _one_clock(before))
         self._timeline = [] if profile.kind == 'syn' else merge.timeline(lost)
         marks = measured.marks + _steps(before, after | after_senders)

@@ -82,12 +82,12 @@ class Sinks:
     def collect(self) -> tuple[dict[str, results.SinkResult],
                                dict[str, dict]]:
         """Return results and clocks by name of the host."""
-        found, clocks = {}, {}
+        received, clocks = {}, {}
         for name, program in self._programs.items():
             path = program.host.folder / 'traffic-received'
             clocks[name] = program.ask(f'write {path}')
-            found[name] = results.received(program.host.read(path), name)
-        return found, clocks
+            received[name] = results.received(program.host.read(path), name)
+        return received, clocks
 
 
 def _looks(seconds: float) -> int:

@@ -98,14 +98,14 @@ def setUpModule():
         node.ip('link', 'add', f'eth{number}', *index, 'type', 'veth',
                 'peer', 'name', f'eth{number}', 'netns', client.name)
         # Leave no traffic but the test's.
-        for one in (client, node):
+        for host in (client, node):
             if number:
-                one.sysctl(f'net.ipv6.conf.eth{number}.disable_ipv6', '1')
-            one.ip('link', 'set', f'eth{number}', 'up')
-    for one, address, address6 in ((client, CLIENT, CLIENT6),
-                                   (node, NODE, NODE6)):
-        one.ip('address', 'add', f'{address}/24', 'dev', 'eth0')
-        one.ip('address', 'add', f'{address6}/64', 'dev', 'eth0', 'nodad')
+                host.sysctl(f'net.ipv6.conf.eth{number}.disable_ipv6', '1')
+            host.ip('link', 'set', f'eth{number}', 'up')
+    for host, address, address6 in ((client, CLIENT, CLIENT6),
+                                    (node, NODE, NODE6)):
+        host.ip('address', 'add', f'{address}/24', 'dev', 'eth0')
+        host.ip('address', 'add', f'{address6}/64', 'dev', 'eth0', 'nodad')
     node.ip('link', 'set', 'lo', 'up')
     node.ip('address', 'add', f'{VIP}/32', 'dev', 'lo')
     node.ip('address', 'add', f'{VIP6}/128', 'dev', 'lo')
@@ -131,8 +131,8 @@ def send(destination, count=PACKETS):
               == 6 else socket.AF_INET)
     # One socket per packet: after an ICMP error a socket refuses the next.
     for _ in range(count):
-        with client.socket(family, socket.SOCK_DGRAM) as one:
-            one.sendto(b'x', (destination, PORT))
+        with client.socket(family, socket.SOCK_DGRAM) as sender:
+            sender.sendto(b'x', (destination, PORT))
 
 
 def send_frames(interface, packet):

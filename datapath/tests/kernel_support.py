@@ -45,8 +45,8 @@ class Namespace:
     def inside(self):
         """Move this thread, its sockets and /proc/net to the namespace."""
         with open('/proc/thread-self/ns/net') as before:
-            with open(f'/run/netns/{self.name}') as mine:
-                enter(mine.fileno())
+            with open(f'/run/netns/{self.name}') as own:
+                enter(own.fileno())
             try:
                 yield
             finally:
@@ -73,9 +73,9 @@ class Namespace:
             text = pathlib.Path('/proc/thread-self/net/netstat').read_text()
         lines = iter(text.splitlines())
         for names, values in zip(lines, lines, strict=True):
-            found = dict(zip(names.split(), values.split(), strict=True))
-            if name in found:
-                return int(found[name])
+            counters = dict(zip(names.split(), values.split(), strict=True))
+            if name in counters:
+                return int(counters[name])
         raise KeyError(name)
 
 

@@ -31,15 +31,15 @@ def synopsis():
 
 def options():
     """[option with its value, what it does], and what follows them."""
-    found, rest = [], []
+    listed, rest = [], []
     for line in text().splitlines():
         if match := OPTION.match(line):
-            found.append([match[1], match[2] or ''])
+            listed.append([match[1], match[2] or ''])
         elif line.startswith(' ' * 20):
-            found[-1][1] = f'{found[-1][1]} {line.strip()}'.strip()
+            listed[-1][1] = f'{listed[-1][1]} {line.strip()}'.strip()
         elif f' {PROGRAM} ' not in line:
             rest.append(line)
-    return found, ' '.join(rest)
+    return listed, ' '.join(rest)
 
 
 def _escape(words):
@@ -53,8 +53,8 @@ def synopsis_lines():
 
 def option_lines():
     """RST of the options, and of what follows them."""
-    found, rest = options()
+    listed, rest = options()
     lines = [f'.. program:: {PROGRAM}', '']
-    for option, what in found:
+    for option, what in listed:
         lines += [f'.. option:: {option}', '', f'   {_escape(what)}', '']
     return [*lines, _escape(rest)]

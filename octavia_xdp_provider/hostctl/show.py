@@ -73,15 +73,15 @@ def flows(host: typing.Any, arguments: typing.Any) -> Rows:
 def drops(host: typing.Any, arguments: typing.Any) -> Rows:
     """packets that were dropped, by port and reason"""
     facts = facts_module.read(host)
-    found: list[tuple[str | None, str, int]] = [
+    dropped: list[tuple[str | None, str, int]] = [
         (port, outcome, packets)
         for port, outcomes in sorted(facts.drops.items())
         for outcome, packets in sorted(outcomes.items())]
-    found += [(None, outcome, packets)
-              for outcome, packets in sorted(facts.unclaimed().items())]
+    dropped += [(None, outcome, packets)
+                for outcome, packets in sorted(facts.unclaimed().items())]
     return [{'port': port, 'outcome': outcome, 'packets': packets,
              'meaning': _TEXTS[outcome]}
-            for port, outcome, packets in found
+            for port, outcome, packets in dropped
             if packets and ((port is None and not arguments.port)
                             or (port is not None
                             and _takes(arguments, port)))]

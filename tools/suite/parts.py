@@ -97,12 +97,12 @@ class Run:
         Those of Python and Rust name a test first, those of C its error.
         """
         text = self.log.read_text(errors='replace') if self.log else ''
-        found = {}
+        failures = {}
         for match in FAILED_TEST.finditer(text):
             shown = (text[:match.end()] if match.lastindex == OF_C
                      else NEXT_TEST.split(text[match.end():], maxsplit=1)[0])
-            found.setdefault(match[match.lastindex], last_lines(shown))
-        return found
+            failures.setdefault(match[match.lastindex], last_lines(shown))
+        return failures
 
     def last_lines(self):
         """Of its log: why it failed, if no test did."""

@@ -33,7 +33,7 @@ def run(context: contexts.Context) -> list[figures.Figure]:
             'packets by VIP on each node')
     before, marks, lost = _phase(context)
     share = by_node(before)
-    found = [figures.Figure(
+    measured = [figures.Figure(
         'share', '1', results.LOWER, unevenness(share), marks,
         details={'packets': share, 'lost': lost,
                  'software': context.details()})]
@@ -41,12 +41,12 @@ def run(context: contexts.Context) -> list[figures.Figure]:
         for event in context.variant.events:
             script.do(event)
             after, marks, lost = _phase(context)
-            found.append(figures.Figure(
+            measured.append(figures.Figure(
                 f'moved, {event.text()}', '1', results.LOWER,
                 moved(before, after), marks,
                 details={'packets': by_node(after), 'lost': lost}))
             before = after
-    return found
+    return measured
 
 
 def _phase(context):

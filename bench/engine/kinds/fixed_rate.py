@@ -26,17 +26,17 @@ def run(context: contexts.Context) -> list[figures.Figure]:
     def figure(part, unit, value, of=done):
         return figures.Figure(part, unit, results.LOWER, value,
                               list(of.marks), details=details)
-    found = [figure('loss', '1', done.loss),
-             figure('reordered', 'packets', done.reordered)]
+    measured = [figure('loss', '1', done.loss),
+                figure('reordered', 'packets', done.reordered)]
     if done.latency_ns is not None:
-        found += [figure(name, 'ns', done.latency_ns[name])
-                  for name in _PERCENTILES]
+        measured += [figure(name, 'ns', done.latency_ns[name])
+                     for name in _PERCENTILES]
     if costly.received:
-        found.append(figure('cpu', 's/million packets',
-                            used / costly.received * 1e6, costly))
-    found.append(figure('memory', 'bytes',
-                        context.deployment.memory_bytes(), costly))
-    return found
+        measured.append(figure('cpu', 's/million packets',
+                               used / costly.received * 1e6, costly))
+    measured.append(figure('memory', 'bytes',
+                           context.deployment.memory_bytes(), costly))
+    return measured
 
 
 def _measure(context):

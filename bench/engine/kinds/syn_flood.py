@@ -35,12 +35,12 @@ def run(context: contexts.Context) -> list[figures.Figure]:
     def figure(part, unit, better, value):
         return figures.Figure(part, unit, better, value, list(done.marks),
                               details=details)
-    found = [figure('loss', '1', results.LOWER, done.loss),
-             figure('flood', 'packets/s', results.HIGHER,
-                    received / done.seconds),
-             figure('flood offered', 'packets/s', results.HIGHER,
-                    sent / done.seconds)]
+    measured = [figure('loss', '1', results.LOWER, done.loss),
+                figure('flood', 'packets/s', results.HIGHER,
+                       received / done.seconds),
+                figure('flood offered', 'packets/s', results.HIGHER,
+                       sent / done.seconds)]
     if done.latency_ns is not None:
-        found.append(figure('p99', 'ns', results.LOWER,
-                            done.latency_ns['p99']))
-    return found
+        measured.append(figure('p99', 'ns', results.LOWER,
+                               done.latency_ns['p99']))
+    return measured

@@ -23,16 +23,16 @@ def run(context: contexts.Context) -> list[figures.Figure]:
         script.check()
     line = context.traffic.timeline()
     details = {**figures.of_measurement(done), 'software': context.details()}
-    found = [
+    measured = [
         figures.Figure('lost', 'packets', results.LOWER, done.lost),
         figures.Figure('flows_with_loss', 'flows', results.LOWER,
                        done.flows_with_loss),
         figures.Figure('reordered', 'packets', results.LOWER, done.reordered),
         figures.Figure('time_with_loss', 's', results.LOWER,
                        0.1 * sum(lost > 0 for _time, _sent, lost in line))]
-    for figure in found:
+    for figure in measured:
         figure.marks = [*done.marks, *script.marks]
         figure.details = details
         figure.timeline = line
         figure.events = script.done
-    return found
+    return measured

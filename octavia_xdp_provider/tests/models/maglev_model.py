@@ -57,22 +57,23 @@ def populate(weights: dict[str, int], size: int) -> list[str | None]:
     if not members:
         return entry
     greatest = max(weights.values())
-    offset = {one: fnv1a_fmix64(name_of(one), OFFSET_SEED) % size
-              for one in members}
-    skip = {one: fnv1a_fmix64(name_of(one), SKIP_SEED) % (size - 1) + 1
-            for one in members}
+    offset = {member: fnv1a_fmix64(name_of(member), OFFSET_SEED) % size
+              for member in members}
+    skip = {member: fnv1a_fmix64(name_of(member), SKIP_SEED) % (size - 1) + 1
+            for member in members}
     position = dict.fromkeys(members, 0)
     filled = turn = 0
     while True:
-        for one in members:
-            if not takes_turn(turn, weights[one], greatest):
+        for member in members:
+            if not takes_turn(turn, weights[member], greatest):
                 continue
             while True:
-                slot = (offset[one] + position[one] * skip[one]) % size
-                position[one] += 1
+                slot = (offset[member]
+                        + position[member] * skip[member]) % size
+                position[member] += 1
                 if entry[slot] is None:
                     break
-            entry[slot] = one
+            entry[slot] = member
             filled += 1
             if filled == size:
                 return entry

@@ -200,13 +200,13 @@ def _new(memory: Memory, name, service: state.Service, slot: select.Slot,
     return slot.now, False
 
 
-def can_name(service: state.Service, one: int, other: int) -> bool:
-    """Whether a packet to member `one` can name `other` as its alternative:
+def can_name(service: state.Service, wanted: int, other: int) -> bool:
+    """Whether a packet to member `wanted` can name `other` as its alternative:
     `other` keeps flows and takes packets of the same form."""
-    if not service.second_chance or one == other or not _keeps(service,
-                                                               other):
+    if not service.second_chance or wanted == other or not _keeps(service,
+                                                                  other):
         return False
-    first, second = service.members.get(one), service.members[other]
+    first, second = service.members.get(wanted), service.members[other]
     return (first is not None and bool(first.alternative) and
             first.outer_type == second.outer_type and
             bool(first.tunnel) == bool(second.tunnel) and

@@ -175,21 +175,21 @@ class Forwarder:
         return self._translated(self.translator.error(packet, True), packet,
                                 ingress, clock)
 
-    def _translated(self, found: translator.Found | Outcome, packet, ingress,
+    def _translated(self, match: translator.Found | Outcome, packet, ingress,
                     clock, service=None) -> Result:
-        """Send a packet by its flow (`found`), or drop it with its outcome."""
+        """Send a packet by its flow (`match`), or drop it with its outcome."""
         frame = packet.frame
-        if isinstance(found, Outcome):
-            return self._drop(frame, found, (), service)
-        service = found.flow.service
-        sent = self.translator.send(found, packet, ingress)
+        if isinstance(match, Outcome):
+            return self._drop(frame, match, (), service)
+        service = match.flow.service
+        sent = self.translator.send(match, packet, ingress)
         if sent.limit is not None:
-            return self._too_big_nat(packet, found.quote is not None,
+            return self._too_big_nat(packet, match.quote is not None,
                                      sent.limit, clock, service)
         if sent.outcome != Outcome.FORWARDED:
             return self._drop(frame, sent.outcome, (), service)
         return Result(sent.action, sent.frame, Outcome.FORWARDED, (), service,
-                      found.flow.index, sent.any_id)
+                      match.flow.index, sent.any_id)
 
     def _too_big_nat(self, packet, is_error, limit, clock,
                      service) -> Result:
@@ -211,22 +211,22 @@ class Forwarder:
                    self._beyond_rate(packet, service, opens, clock))
         asked = not self.peers or (
             handed is not None and handed.kind == nat_peers.Kind.NOBODY)
-        found = refused or self.translator.request(packet, service, opens,
+        match = refused or self.translator.request(packet, service, opens,
                                                    asked)
-        if found is None:
+        if match is None:
             result = self._unknown(packet, service, handed, ingress, clock)
             if result is not None:
                 return result
             if packet.protocol == state.TCP and not opens:
                 return self._orphan(packet, service, ingress, clock)
-            found = self.translator.begin(packet, service, opens)
-            if found is Outcome.DROP_CONNECTION_LIMIT:
+            match = self.translator.begin(packet, service, opens)
+            if match is Outcome.DROP_CONNECTION_LIMIT:
                 return self._beyond_limit(packet, service, clock)
         elif (handed and handed.kind == nat_peers.Kind.SEEK and
-                not isinstance(found, Outcome)):
+                not isinstance(match, Outcome)):
             return self._hand_on(packet, self.peers.back(handed), service,
                                  ingress, clock)
-        return self._translated(found, packet, ingress, clock, service)
+        return self._translated(match, packet, ingress, clock, service)
 
     def _orphan(self, packet, service, ingress, clock) -> Result:
         """Handle a TCP packet of a connection that no node has."""
@@ -282,12 +282,12 @@ class Forwarder:
                 self._drop(frame, Outcome.DROP_NAT_PEER))
 
     def _later_inside(self, packet, handed, ingress, clock) -> Result:
-        found = self.translator.later(packet, False)
+        match = self.translator.later(packet, False)
         if handed.kind == nat_peers.Kind.SEEK and not isinstance(
-                found, Outcome):
+                match, Outcome):
             return self._hand_on(packet, self.peers.back(handed), None,
                                  ingress, clock)
-        return self._translated(found, packet, ingress, clock)
+        return self._translated(match, packet, ingress, clock)
 
     def _icmp_inside(self, packet, handed, ingress, clock) -> Result:
         family, at = packet.family, packet.transport
@@ -305,12 +305,12 @@ class Forwarder:
         return self._error_to_vip(packet, handed, ingress, clock)
 
     def _error_to_vip(self, packet, handed, ingress, clock) -> Result:
-        found = self.translator.error(packet, False)
-        if found is Outcome.DROP_ICMP:
+        match = self.translator.error(packet, False)
+        if match is Outcome.DROP_ICMP:
             result = self._unknown(packet, None, handed, ingress, clock, True)
             if result is not None:
                 return result
-        return self._translated(found, packet, ingress, clock)
+        return self._translated(match, packet, ingress, clock)
 
     def _unknown(self, packet, service, handed, ingress, clock,
                  is_error=False) -> Result | None:
@@ -346,10 +346,10 @@ class Forwarder:
         """Send a later fragment to the flow's owner, as its first one."""
         if self.node.is_no_client(packet.source, packet.destination):
             return self._drop(packet.frame, Outcome.DROP_MARTIAN)
-        found = self.peers.follow(translator.fragment_key(packet))
-        if found is None:
+        owner = self.peers.follow(translator.fragment_key(packet))
+        if owner is None:
             return self._drop(packet.frame, Outcome.DROP_FRAGMENT)
-        onward, entropy = found
+        onward, entropy = owner
         return self._hand_on(packet, onward, None, ingress, clock,
                              entropy=entropy)
 

@@ -166,9 +166,9 @@ class Translator:
 
     # How it leaves ---------------------------------------------------------
 
-    def send(self, found: Found, packet, ingress: int) -> Sent:
-        flow, node = found.flow, self.forwarder.node
-        outer = flow.ends(found.to_client)
+    def send(self, match: Found, packet, ingress: int) -> Sent:
+        flow, node = match.flow, self.forwarder.node
+        outer = flow.ends(match.to_client)
         family = nat.family_of(outer[0])
         if (family == state.IPV6 != packet.family and
                 nat.has_source_route(packet)):
@@ -179,14 +179,14 @@ class Translator:
         uplink = self.forwarder.uplink(family, flow.entropy)
         if uplink is None:
             return Sent(Outcome.DROP_NO_NEXT_HOP)
-        more = nat.difference(packet, family, found.quote)
-        mtu = self._mtu(found, uplink)
+        more = nat.difference(packet, family, match.quote)
+        mtu = self._mtu(match, uplink)
         if len(packet.frame) - packet.network + more > mtu:
             return Sent(Outcome.DROP_TOO_BIG, limit=mtu - more)
-        if (node.clamp_mss and found.quote is None and
+        if (node.clamp_mss and match.quote is None and
                 nat.tcp_flags(packet) & nat.SYN):
             sides = (packet.family, family)
-            if found.to_client:
+            if match.to_client:
                 mtu -= self.forwarder.peers.overhead
             mss.clamp_to(packet, mtu - (60 if state.IPV6 in sides else 40))
         action = (state.Action.TX if uplink.ifindex == ingress else
@@ -197,41 +197,41 @@ class Translator:
         if packet.first:
             self.forwarder.forget_first(packet)
             self.flows.leave(fragment_key(packet), flow)
-        if found.quote is None:
-            if not flow.touch(packet, found.to_client,
+        if match.quote is None:
+            if not flow.touch(packet, match.to_client,
                               lambda: not self._is_at_limit(flow.service)):
                 return Sent(Outcome.DROP_CONNECTION_LIMIT)
             rewritten = nat.rewrite(packet, *outer)
         else:
             rewritten = nat.rewrite_error(
-                packet, found.quote, outer,
-                flow.ends(found.to_client, quoted=True))
+                packet, match.quote, outer,
+                flow.ends(match.to_client, quoted=True))
         if rewritten is None:
             return Sent(Outcome.DROP_NAT_UNTRANSLATABLE)
-        self._count(found, length, more)
+        self._count(match, length, more)
         return Sent(Outcome.FORWARDED, action,
                     uplink.link(family) + rewritten.packet +
                     packet.frame[packet.end:], rewritten.any_id)
 
-    def _mtu(self, found: Found, uplink: state.Uplink) -> int:
-        flow = found.flow
-        member = (None if found.to_client else
+    def _mtu(self, match: Found, uplink: state.Uplink) -> int:
+        flow = match.flow
+        member = (None if match.to_client else
                   self._member(flow, flow.service))
         if member is None or not member.mtu:
             return uplink.mtu
         return min(member.mtu, uplink.mtu)
 
-    def _count(self, found: Found, length: int, more: int):
-        service = found.flow.service
-        if found.to_client:
+    def _count(self, match: Found, length: int, more: int):
+        service = match.flow.service
+        if match.to_client:
             service.reply_packets += 1
             service.reply_bytes += length + more
             return
         counters = [service]
-        member = self._member(found.flow, service)
+        member = self._member(match.flow, service)
         if member is not None:
             counters.append(member)
         for counter in counters:
             counter.packets += 1
             counter.bytes += length
-            counter.flows += found.begins
+            counter.flows += match.begins

@@ -72,20 +72,20 @@ class TestLosses(base.TestCase):
 
     @untimed.settings
     @hypothesis.given(strategies.integers(300, 400), numbers, numbers)
-    def test_what_is_missing_is_known_exactly(self, count, one, other):
+    def test_what_is_missing_is_known_exactly(self, count, first, other):
         wanted = stream()
         every = numpy.arange(count)
         flow = losses.flows.flows(every, FLOWS, wanted.seed)
         target = wanted.slots[flow % wanted.slots.size]
         got = numpy.zeros(count, bool)
-        got[one + other] = True
+        got[first + other] = True
 
         lost = losses.of(
             wanted, sent(count, destinations=numpy.bincount(
-                target, minlength=2)), [received(one), received(other)])
+                target, minlength=2)), [received(first), received(other)])
 
         self.assertEqual(int(got.sum()), lost.received)
-        self.assertEqual(len(one) + len(other) - int(got.sum()),
+        self.assertEqual(len(first) + len(other) - int(got.sum()),
                          lost.duplicated)
         self.assertEqual(int((~got).sum()), lost.lost)
         self.assertEqual(len(set(flow[~got])), lost.flows)

@@ -67,8 +67,8 @@ class TestZones(simulated.SchedulerTestCase):
         for host, keys in self.on().items():
             for key in keys:
                 zones[key] = zones.get(key, '') + host[0]
-        found = [''.join(sorted(names)) for names in zones.values()]
-        return {names: found.count(names) for names in found}
+        placed = [''.join(sorted(names)) for names in zones.values()]
+        return {names: placed.count(names) for names in placed}
 
     def test_zone_that_comes_back_gets_its_load_balancers_again(self):
         self.run_passes('b1', 'b2', passes=10, step_s=5)
