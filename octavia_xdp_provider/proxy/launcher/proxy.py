@@ -57,7 +57,7 @@ class Proxy:
         # What is wrong with what runs.
         self._trouble: str | None = None
         self._is_dead = False
-        # Whether what runs lacks a socket.
+        # Whether what runs lacks a socket, or no longer accepts from it.
         self._is_stale = False
         self._restarts = 0
         self._state: proxy_launch.State | None = None
@@ -267,8 +267,8 @@ class Proxy:
 
     def _open(self, launch: proxy_launch.Launch, now: float
               ) -> set[sockets.Endpoint] | None:
-        """Open the sockets that are missing; return them, None if they
-        cannot be opened."""
+        """Open the sockets that are missing or do not listen; return them,
+        None if they cannot be opened."""
         try:
             return self._machine.open_sockets(
                 self.identity, sockets.endpoints(launch), listen=True)

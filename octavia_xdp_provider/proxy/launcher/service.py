@@ -221,7 +221,7 @@ class Launcher:
         except namespace.Failure as error:
             raise option_values.ConfigurationError(
                 f'[proxy] namespace: {error}') from error
-        self._sockets.take_stored(self._monitoring.systemd.stored)
+        self._sockets.receive(self._monitoring.systemd.stored)
 
     def _admit(self, elements: set[firewall.Element], addresses: set[str]
                ) -> None:
@@ -248,6 +248,8 @@ class Launcher:
                     self._rescan(inotify, watches, now)
                     rescan_at = now + RESCAN_S
                 due = min(rescan_at, self._proxies.step(now))
+                # Whoever wants a socket has it after the first step.
+                self._sockets.discard_stored()
             except Exception:
                 LOG.exception('The launcher failed and tries again.')
                 self._forget()

@@ -6,22 +6,20 @@ is replaced or started again. A launcher that starts again gets them from
 systemd, which stores them, or from the HAProxy that runs.
 """
 
+import base64
 from collections.abc import Iterable
 import contextlib
 import ctypes
 import fcntl
+import hashlib
 import ipaddress
 import os
 import socket
 import struct
 from typing import Protocol
 
-from oslo_log import log as logging
-
 from octavia_xdp_provider.contracts import proxy_launch
 from octavia_xdp_provider.proxy.launcher import namespace
-
-LOG = logging.getLogger(__name__)
 
 # Connections that wait while nobody accepts them; the kernel's own limit is
 # net.core.somaxconn.
@@ -65,6 +63,8 @@ class Sockets:
         self._namespace = traffic
         self._store = store
         self._open: dict[str, dict[Endpoint, socket.socket]] = {}
+        # Those that systemd has kept, by name, until somebody wants them.
+        self._stored: dict[str, int] = {}
 
     def listening(self, identity: str) -> bool:
         """Return whether clients can connect to a load balancer."""
@@ -72,24 +72,27 @@ class Sockets:
 
     def open(self, identity: str, wanted: Iterable[Endpoint], listen: bool
              ) -> set[Endpoint]:
-        """Open those that are missing.
+        """Open those that are missing, and let them listen.
 
         :param listen: whether clients can connect from now on; what already
             listens goes on.
-        :returns: where one was opened.
+        :returns: where one was opened or began to listen.
         :raises OSError: one cannot be opened, with its address and port.
         """
         held = self._open.setdefault(identity, {})
         opened = set()
         for point in wanted:
             if point not in held:
-                held[point] = self._bind(point)
+                if not self._take_stored(identity, point):
+                    held[point] = self._bind(point)
+                    opened.add(point)
                 self._store.store(_name(identity, point),
                                   held[point].fileno())
-                opened.add(point)
-            # A process that has been taken over may have ended that.
+            # A process that was taken over may have shut it down; HAProxy
+            # no longer accepts anything then.
             if listen and not _listens(held[point]):
                 held[point].listen(_BACKLOG)
+                opened.add(point)
         return opened
 
     def descriptors(self, identity: str, wanted: Iterable[Endpoint]
@@ -105,16 +108,32 @@ class Sockets:
         if not self._open.get(identity):
             self._open.pop(identity, None)
 
-    def take_stored(self, stored: Iterable[tuple[str, int]]) -> None:
-        """Take sockets that systemd has kept, by name and descriptor."""
+    def receive(self, stored: Iterable[tuple[str, int]]) -> None:
+        """Note what systemd has kept, by name and descriptor."""
         for name, descriptor in stored:
-            identity = name.partition('.')[0]
+            os.set_inheritable(descriptor, False)
+            if name in self._stored:
+                os.close(descriptor)
+            else:
+                self._stored[name] = descriptor
+
+    def discard_stored(self) -> None:
+        """Close what systemd has kept and nobody wants."""
+        for name, descriptor in self._stored.items():
+            self._store.forget(name)
+            os.close(descriptor)
+        self._stored.clear()
+
+    def _take_stored(self, identity: str, point: Endpoint) -> bool:
+        descriptor = self._stored.pop(_name(identity, point), None)
+        if descriptor is None:
+            return False
+        with contextlib.suppress(OSError):
             taken = socket.socket(fileno=descriptor)
-            point = self._take(identity, taken)
-            if point is None or name != _name(identity, point):
-                LOG.warning('Stored descriptor %s is not used.', ascii(name))
-                self._store.forget(name)
-                taken.close()
+            if self._take(identity, taken) == point:
+                return True
+            taken.close()
+        return False
 
     def take_from(self, identity: str, pid: int, count: int) -> None:
         """Take those that a running HAProxy has at the places where it
@@ -141,8 +160,12 @@ class Sockets:
         point = self._take(identity, taken)
         if point is None:
             taken.close()
-        else:
+            return
+        kept = self._stored.pop(_name(identity, point), None)
+        if kept is None:
             self._store.store(_name(identity, point), descriptor)
+        else:
+            os.close(kept)
 
     def _take(self, identity: str, taken: socket.socket) -> Endpoint | None:
         """Hold a socket unless it is unfit, or another one is held."""
@@ -212,6 +235,7 @@ def _is_connected(taken: socket.socket) -> bool:
 
 
 def _name(identity: str, point: Endpoint) -> str:
-    """Return a name for systemd, in which a colon must not be."""
-    address, port = point
-    return f'{identity}.{ipaddress.ip_address(address).packed.hex()}.{port}'
+    """Return a name for systemd. It is short, as all names together are one
+    environment variable of the next launcher, of at most 128 KiB."""
+    text = f'{identity} {point}'.encode()
+    return base64.urlsafe_b64encode(hashlib.sha256(text).digest()[:6]).decode()

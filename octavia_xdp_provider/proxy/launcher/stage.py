@@ -31,6 +31,9 @@ _CAPABILITY_VERSION_3 = 0x20080522
 _SHOWN = ('/usr', '/bin', '/lib', '/lib32', '/lib64', '/etc/ssl',
           '/etc/ld.so.cache', '/etc/localtime', '/dev/null', '/dev/urandom')
 _OWN = '/own'
+# It writes sockets, and to standard error, which is shorter: a longer file than
+# this ends it. What it writes counts as its cgroup's memory.
+_FILE_MAX = 1 << 20
 # The first descriptor that is neither standard nor handed on.
 _FIRST = 3
 
@@ -129,6 +132,7 @@ def hand_on(descriptors: list[int]) -> None:
 
 def set_limits(order: Order) -> None:
     for limit, value in ((resource.RLIMIT_CORE, 0),
+                         (resource.RLIMIT_FSIZE, _FILE_MAX),
                          (resource.RLIMIT_NOFILE, order['files']),
                          (resource.RLIMIT_NPROC, order['tasks'])):
         resource.setrlimit(limit, (value, value))

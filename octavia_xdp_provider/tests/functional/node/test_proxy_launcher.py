@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """The launcher with real HAProxy processes, namespaces and packets."""
 
+import ctypes
 import os
 import pathlib
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 
 from octavia_xdp_provider.tests.functional.support import proxies
 
+SYS_PIDFD_GETFD = 438
 FIRST, SECOND = proxies.FIRST, proxies.SECOND
 
 
@@ -163,6 +166,7 @@ class TestLauncher(proxies.ProxiesCase):
                 self.assertEqual(0, int(shown[name], 16), name)
             limits = pathlib.Path(f'/proc/{number}/limits').read_text()
             self.assertRegex(limits, r'Max core file size +0 +0 ')
+            self.assertRegex(limits, r'Max file size +1048576 +1048576 ')
         view = pathlib.Path(f'/proc/{pid}/root')
         self.assertEqual({'own', 'dev', 'etc'}, {
             path.name for path in view.iterdir()} - {
@@ -228,6 +232,25 @@ class TestLauncher(proxies.ProxiesCase):
              '--reuid=70001', '--clear-groups', '--bounding-set=-all',
              '/usr/bin/python3', '-c', code], capture_output=True, text=True)
         self.assertIn('PermissionError', done.stderr)
+
+    def test_socket_that_was_shut_down_listens_again(self):
+        self.start_launcher()
+        self.start_member()
+        pid = self.serve()['pid']
+        # What a process that was taken over can do to what it inherited.
+        process = os.pidfd_open(pid)
+        taken = socket.socket(fileno=ctypes.CDLL(None).syscall(
+            SYS_PIDFD_GETFD, process, 3, 0))
+        self.addCleanup(os.close, process)
+        with taken:
+            taken.shutdown(socket.SHUT_RDWR)
+        self.wait('answer', self.answers)
+
+    def answers(self):
+        try:
+            return self.get()[0] == 200
+        except ConnectionRefusedError:
+            return False
 
     def test_number_of_another_is_refused(self):
         self.start_launcher()

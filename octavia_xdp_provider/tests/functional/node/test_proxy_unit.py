@@ -115,6 +115,12 @@ class TestUnit(waiting.Waiting, base.TestCase):
                   != state['configuration_hash'])
         self.assertEqual(state['pid'], self.state()['pid'])
         self.check_limits()
+        # Nothing is wanted any more while nobody watches.
+        self.systemd.run('sh', '-c', 'kill -KILL "$0" "$1"; rm -r "$2"',
+                         self.systemd.shown(UNIT, 'MainPID'),
+                         str(state['pid']), f'{RUN}/wanted/{proxies.FIRST}')
+        self.wait('end', lambda: self.systemd.shown(
+            UNIT, 'NFileDescriptorStore') == '0')
 
     def check_limits(self):
         pass

@@ -89,6 +89,23 @@ class TestSystemd(SystemdTestCase):
         other.alive()
         self.assertEqual([], self.sent())
 
+    def test_descriptors_are_stored_for_the_next_process(self):
+        notifier = self.systemd()
+        notifier.store('name', self.receiver.fileno())
+        text, descriptors, _, _ = socket.recv_fds(self.receiver, 100, 2)
+        self.assertEqual(b'FDSTORE=1\nFDPOLL=0\nFDNAME=name', text)
+        descriptor, = descriptors
+        self.addCleanup(os.close, descriptor)
+        self.assertTrue(os.path.sameopenfile(descriptor,
+                                             self.receiver.fileno()))
+        notifier.forget('name')
+        self.assertEqual(['FDSTOREREMOVE=1\nFDNAME=name'], self.sent())
+        given = {'LISTEN_FDS': '2', 'LISTEN_FDNAMES': 'a:b'}
+        self.assertEqual([('a', 3), ('b', 4)], self.systemd(
+            **given, LISTEN_PID=str(os.getpid())).stored)
+        self.assertEqual({'PATH': '/bin'}, self.environment)
+        self.assertEqual([], self.systemd(**given, LISTEN_PID='1').stored)
+
     def test_nothing_is_sent_without_systemd(self):
         systemd.Systemd({}).ready()
         self.assertEqual([], self.sent())

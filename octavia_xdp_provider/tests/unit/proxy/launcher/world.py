@@ -129,6 +129,7 @@ class Machine:
                         raise OSError(f'{owner} has {point}')
         self._sockets.setdefault(identity, set()).update(opened)
         if listen:
+            opened |= set(wanted) - self._listening.get(identity, set())
             self._listening.setdefault(identity, set()).update(wanted)
         return opened
 
@@ -141,8 +142,9 @@ class Machine:
     def take_sockets(self, identity, pid, count):
         for master in self.world.groups.get(identity, {}).values():
             if master.process.pid == pid:
-                self._sockets.setdefault(identity, set()).update(
-                    master.endpoints[:count])
+                for held in (self._sockets, self._listening):
+                    held.setdefault(identity, set()).update(
+                        master.endpoints[:count])
 
     def is_listening(self, identity):
         return bool(self._listening.get(identity))
