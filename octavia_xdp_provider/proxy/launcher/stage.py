@@ -31,8 +31,8 @@ _CAPABILITY_VERSION_3 = 0x20080522
 _SHOWN = ('/usr', '/bin', '/lib', '/lib32', '/lib64', '/etc/ssl',
           '/etc/ld.so.cache', '/etc/localtime', '/dev/null', '/dev/urandom')
 _OWN = '/own'
-# It writes sockets, and to standard error, which is shorter: a longer file than
-# this ends it. What it writes counts as its cgroup's memory.
+# It creates sockets, and writes to standard error, which is shorter. A longer
+# file ends it; what it writes to a tmpfs counts as its cgroup's memory.
 _FILE_MAX = 1 << 20
 # The first descriptor that is neither standard nor handed on.
 _FIRST = 3
