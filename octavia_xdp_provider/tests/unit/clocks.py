@@ -5,8 +5,8 @@
 class Clock:
     """A clock that only sleep() advances."""
 
-    def __init__(self):
-        self.now = 100.0
+    def __init__(self, now=100.0):
+        self.now = now
 
     def __call__(self):
         return self.now

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """An inventory, and a clock that is set by hand."""
 
+from octavia_xdp_provider.tests.unit import clocks
 from testbed import database
 from testbed import inventory
 from testbed import leases
@@ -53,23 +54,13 @@ def write(folder, text=TEXT):
     return path
 
 
-class Clock:
-    """Stands until it is set."""
-
-    def __init__(self):
-        self.seconds = BEGIN
-
-    def __call__(self):
-        return self.seconds
-
-
 class Site:
     """An inventory with leases, in a folder."""
 
     def __init__(self, folder):
         self.folder = folder
         self.known = inventory.load(write(folder))
-        self.clock = Clock()
+        self.clock = clocks.Clock(BEGIN)
         self.leases = leases.Leases(
             database.open_file(folder / database.FILE), self.clock)
 

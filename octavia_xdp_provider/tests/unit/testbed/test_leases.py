@@ -61,9 +61,9 @@ class TestReserve(LeasesTest):
 
     def test_an_expired_lease_is_ended_by_the_next_reserve(self):
         self.site.reserve('lb1', hours=1)
-        self.clock.seconds += HOUR - 1
+        self.clock.now += HOUR - 1
         self.refused('taken', self.site.reserve, 'lb1', owner='bob')
-        self.clock.seconds += 1
+        self.clock.now += 1
         self.assertEqual('bob', self.site.reserve('lb1', owner='bob').owner)
         self.assertEqual([('reserve', 'alice', 1), ('expire', 'bob', 1),
                           ('reserve', 'bob', 2)], self.actions())
@@ -97,10 +97,10 @@ class TestRenewAndRelease(LeasesTest):
     def test_renewed_by_the_owner_before_the_end_alone(self):
         self.site.reserve('lb1')
         self.refused("alice's, not bob's", self.renew, 'bob')
-        self.clock.seconds += 7 * HOUR
-        self.assertEqual(self.clock.seconds + 8 * HOUR,
+        self.clock.now += 7 * HOUR
+        self.assertEqual(self.clock.now + 8 * HOUR,
                          self.renew('alice').expires)
-        self.clock.seconds += 8 * HOUR
+        self.clock.now += 8 * HOUR
         self.refused('expired at', self.renew, 'alice')
 
     def test_renewed_it_does_not_become_shorter(self):
@@ -120,7 +120,7 @@ class TestRenewAndRelease(LeasesTest):
     def test_sync_ends_what_has_expired_and_nothing_else(self):
         self.site.reserve('lb1', hours=1)
         self.site.reserve('lb2', hours=2)
-        self.clock.seconds += HOUR
+        self.clock.now += HOUR
         self.assertEqual([1], [lease.number for lease
                                in self.leases.end_expired('carol')])
         self.assertEqual([], self.leases.end_expired('carol'))
@@ -131,9 +131,9 @@ class TestClockSteps(LeasesTest):
 
     def test_back_no_lease_that_ended_returns(self):
         self.site.reserve('lb1', hours=1)
-        self.clock.seconds += HOUR
+        self.clock.now += HOUR
         second = self.site.reserve('lb1', owner='bob')
-        self.clock.seconds -= 5 * HOUR
+        self.clock.now -= 5 * HOUR
         self.refused('taken by bob', self.site.reserve, 'lb1')
         self.refused('none that is active', self.leases.renew, 1, 'alice', 8,
                      self.site.known)
@@ -141,13 +141,13 @@ class TestClockSteps(LeasesTest):
 
     def test_back_a_lease_is_renewed_but_not_shortened(self):
         expires = self.site.reserve('lb1', hours=8).expires
-        self.clock.seconds -= 24 * HOUR
+        self.clock.now -= 24 * HOUR
         self.assertEqual(expires, self.leases.renew(
             1, 'alice', 8, self.site.known).expires)
 
     def test_back_the_log_keeps_its_order(self):
         self.site.reserve('lb1')
-        self.clock.seconds -= HOUR
+        self.clock.now -= HOUR
         self.leases.release(1, 'alice')
         self.assertEqual(['reserve', 'release'],
                          [entry.action for entry in self.leases.log()])
