@@ -60,11 +60,11 @@ KEYS = {
         'a whole number from 1', _integer(1),
         absent='[placement] replicas of the controller'),
     'spread': Key(
-        'Whether these LB nodes are in different availability zones: with '
-        'prefer as far as zones have nodes for it; with require no two of '
-        'them are put in one zone, and the VIP has fewer nodes if there are '
-        'fewer zones; with off zones do not matter. A load balancer in an '
-        'availability zone of Octavia with a "zone" is in that zone only, '
+        'Whether the VIP\'s LB nodes are in different availability zones: '
+        'with prefer as far as zones have nodes for it; with require no two '
+        'are put into one zone, and the VIP has fewer nodes if there are '
+        'fewer zones; with off zones do not matter. A load balancer whose '
+        'availability zone in Octavia has a "zone" is in that zone only, '
         'which require excludes.',
         *_one_of(SPREADS), absent='[placement] spread of the controller'),
     'forwarding': Key(
