@@ -89,6 +89,12 @@ class TestOptions(base.TestCase):
                  'outer_source'),
                 ('agent', 'next_hop_v6 = 192.0.2.1', 'next_hop_v6'),
                 ('datapath', 'flows_max = 5000', 'flows_max'),
+                ('proxy', 'number_min = 60500', 'number_min'),
+                ('proxy', 'number_min = 65519', 'number_min'),
+                ('proxy', 'number_max = 69999', 'number_max'),
+                ('proxy', 'namespace = a/b', 'namespace'),
+                ('proxy', 'namespace = ..', 'namespace'),
+                ('proxy', 'haproxy = haproxy', 'haproxy'),
                 ('datapath', 'member_mtu = 1000', 'member_mtu')):
             error = self.assertRaises(
                 option_values.ConfigurationError, self.load,

@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What becomes HAProxy; all else of it needs root
+(functional.node.test_proxy_launcher)."""
+
+import subprocess
+import sys
+
+from octavia_xdp_provider.proxy.launcher import stage
+from octavia_xdp_provider.tests.unit import base
+
+
+class TestStage(base.TestCase):
+
+    def test_launcher_that_dies_before_its_order_leaves_nothing(self):
+        for sent in (b'', b'{"arguments": ["/bin/true"]}'):
+            with self.subTest(sent):
+                done = subprocess.run(
+                    [sys.executable, '-I', '-S', stage.__file__], input=sent,
+                    capture_output=True, timeout=60)
+                self.assertEqual((1, b''), (done.returncode, done.stderr))
