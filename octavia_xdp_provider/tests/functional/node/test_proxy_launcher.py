@@ -10,7 +10,11 @@ import socket
 import subprocess
 import sys
 
+from octavia_xdp_provider.contracts import proxy_launch
+from octavia_xdp_provider.proxy.render import load_balancer
+from octavia_xdp_provider.proxy.render import settings as render
 from octavia_xdp_provider.tests.functional.support import proxies
+from octavia_xdp_provider.tests.support import proxied as documents
 
 SYS_PIDFD_GETFD = 438
 FIRST, SECOND = proxies.FIRST, proxies.SECOND
@@ -151,6 +155,20 @@ class TestLauncher(proxies.ProxiesCase):
                          '188')
         self.assertEqual(f'local {proxies.OTHER_VIP} dev lo scope host \n',
                          routes)
+
+    def test_rendered_configuration_is_served(self):
+        self.start_launcher()
+        self.start_member()
+        document = documents.web(members={
+            'm': documents.member(proxies.MEMBER)})
+        settings = documents.render_settings(
+            directory=f'{proxy_launch.OWN}/run', connections=100)
+        self.serve(load_balancer.render(document, settings).text,
+                   sockets=render.socket_variables(document))
+        self.assertEqual(200, self.get()[0])
+        runtime = self.run_directory / 'runtime' / FIRST / 'runtime.sock'
+        self.assertTrue(runtime.is_socket())
+        self.assertEqual(70001, runtime.stat().st_uid)
 
     def test_process_without_rights(self):
         self.start_launcher()

@@ -57,11 +57,17 @@ def configuration(answer='one', member=MEMBER, binds=1, connections=100):
 
 def launch(text, number=70001, sockets=((VIP, 80),), members=(MEMBER,),
            **more):
+    """Return a launch file.
+
+    :param sockets: addresses and ports, by name or in order.
+    """
+    if not isinstance(sockets, dict):
+        sockets = {f'LISTENER_{place}': endpoint
+                   for place, endpoint in enumerate(sockets)}
     return {
         'number': number,
-        'sockets': [{'name': f'LISTENER_{place}', 'address': address,
-                     'port': port}
-                    for place, (address, port) in enumerate(sockets)],
+        'sockets': [{'name': name, 'address': address, 'port': port}
+                    for name, (address, port) in sockets.items()],
         'members': [{'address': address, 'port': 80} for address in members],
         'connections': 100, 'threads': 1, 'memory_bytes': 64 << 20,
         'cpu_weight': 100, 'stop_after_s': 30, 'certificates': None,
