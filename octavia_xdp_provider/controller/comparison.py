@@ -6,6 +6,8 @@ results from a lost message or a backup: Octavia's state becomes the wanted
 state. Statuses that Octavia waits for are sent again.
 """
 
+from collections.abc import Iterable
+from collections.abc import Set
 import copy
 
 from octavia_lib.common import constants as lib
@@ -14,6 +16,9 @@ from oslo_log import log as logging
 from octavia_xdp_provider.api import validation
 from octavia_xdp_provider.contracts import errors
 from octavia_xdp_provider.contracts import spec
+from octavia_xdp_provider.controller.octavia import client
+from octavia_xdp_provider.controller.store import queries
+from octavia_xdp_provider.controller.store import rows
 
 LOG = logging.getLogger(__name__)
 
@@ -24,11 +29,11 @@ _WAITING = (lib.PENDING_CREATE, lib.PENDING_UPDATE, lib.ERROR)
 class Comparison:
     """Compares load balancers and stores the results."""
 
-    def __init__(self, store, octavia):
+    def __init__(self, store: queries.Store, octavia: client.Octavia) -> None:
         self._store = store
         self._octavia = octavia
 
-    def compare(self, row):
+    def compare(self, row: rows.LoadBalancer) -> None:
         """Compare a load balancer that has no pending change.
 
         Nothing is stored if a change arrives meanwhile, which marks the load
@@ -62,7 +67,8 @@ class Comparison:
                 waiting & spec.objects(row.document),
                 dying - spec.objects(row.document))
 
-    def _adopt(self, row, octavias, waiting):
+    def _adopt(self, row: rows.LoadBalancer, octavias: spec.Document,
+               waiting: Set[spec.Object]) -> bool:
         """Take over Octavia's document; return False if nothing changes."""
         # Keep what Octavia does not show: the zone, the operator's defaults.
         octavias = spec.as_committed(row.document, octavias)
@@ -82,12 +88,14 @@ class Comparison:
         return True
 
     @staticmethod
-    def _log_invalid(row, error):
+    def _log_invalid(row: rows.LoadBalancer,
+                     error: errors.Refused | errors.Conflict) -> None:
         LOG.error('Load balancer %s: Octavia\'s state is invalid, and the '
                   'current state stays: %s', row.id, error.for_operator)
 
 
-def without(document, objects):
+def without(document: spec.Document, objects: Iterable[spec.Object]
+            ) -> spec.Document:
     """Return a document without some objects and their descendants."""
     result = copy.deepcopy(document)
     for kind, key in objects:
@@ -101,7 +109,8 @@ def without(document, objects):
         for pool in result['pools'].values():
             if kind == 'member':
                 pool['members'].pop(key, None)
-            elif kind == 'healthmonitor' and (
-                    pool['healthmonitor'] or {}).get('id') == key:
-                pool['healthmonitor'] = None
+            elif kind == 'healthmonitor':
+                monitor = pool['healthmonitor']
+                if monitor is not None and monitor['id'] == key:
+                    pool['healthmonitor'] = None
     return result

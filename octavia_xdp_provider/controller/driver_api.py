@@ -2,16 +2,24 @@
 """The driver's RPC calls: store the change as pending and answer at once."""
 
 
+from collections.abc import Callable
+from collections.abc import Iterable
+
 from oslo_log import log as logging
 import oslo_messaging
 import prometheus_client
 
 from octavia_xdp_provider.api import validation
+from octavia_xdp_provider.contracts import address_policy
+from octavia_xdp_provider.contracts import changes
 from octavia_xdp_provider.contracts import errors
+from octavia_xdp_provider.contracts import messages
 from octavia_xdp_provider.contracts import rpc
 from octavia_xdp_provider.controller import metrics
 from octavia_xdp_provider.controller.scheduler import cluster as clusters
 from octavia_xdp_provider.controller.store import limits
+from octavia_xdp_provider.controller.store import load_balancers
+from octavia_xdp_provider.controller.store import queries
 
 LOG = logging.getLogger(__name__)
 
@@ -25,8 +33,12 @@ class DriverEndpoint:
     target = oslo_messaging.Target(namespace=rpc.DRIVER_NAMESPACE,
                                    version=rpc.DRIVER_VERSION)
 
-    def __init__(self, store, stored, changed, promoted, counted=None,
-                 sizes=lambda: limits.NONE, policy=None):
+    def __init__(self, store: queries.Store, stored: Callable[[bool], object],
+                 changed: Callable[[Iterable[str]], object],
+                 promoted: Callable[[load_balancers.Promoted], object],
+                 counted: metrics.Metrics | None = None,
+                 sizes: Callable[[], limits.Limits] = lambda: limits.NONE,
+                 policy: address_policy.AddressPolicy | None = None) -> None:
         """:param stored: called after each change that became pending, with
             whether the end of its transaction will be reported.
 
@@ -46,11 +58,11 @@ class DriverEndpoint:
         self._metrics = counted or metrics.Metrics(
             prometheus_client.CollectorRegistry())
 
-    def ping(self, context):
+    def ping(self, context: object) -> dict[str, float]:
         """Return the database's time, which shows that it is reachable."""
         return {'now': self._store.database.now()}
 
-    def cancel(self, context, request):
+    def cancel(self, context: object, request: str) -> None:
         """Cancel a change whose caller has stopped waiting."""
         load_balancer_id = self._store.requests.cancel(request)
         if load_balancer_id is not None:
@@ -58,7 +70,7 @@ class DriverEndpoint:
                      request, load_balancer_id)
             self._changed([load_balancer_id])
 
-    def ended(self, context, request, committed):
+    def ended(self, context: object, request: str, committed: bool) -> None:
         """Handle the end of Octavia's transaction around a change.
 
         The driver is trusted as with the change itself, without asking
@@ -78,7 +90,8 @@ class DriverEndpoint:
                  promoted.generation)
         self._promoted(promoted)
 
-    def change(self, context, change, request, deadline, reports_end):
+    def change(self, context: object, change: changes.Change, request: str,
+               deadline: float, reports_end: bool) -> messages.ChangeAnswer:
         """Store a change as pending, and answer with the result.
 
         :param request: a UUID.
@@ -93,7 +106,8 @@ class DriverEndpoint:
             answer['now'] = self._store.database.now()
         return answer
 
-    def _answer(self, change, request, deadline, reports_end):
+    def _answer(self, change: changes.Change, request: str, deadline: float,
+                reports_end: bool) -> messages.ChangeAnswer:
         try:
             validation.check_change(change)
             stored = self._store.requests.add(change, request, deadline,

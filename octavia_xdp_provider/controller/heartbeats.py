@@ -5,9 +5,12 @@ Each node sends one every two seconds. Storing each by itself would be most of
 an idle controller's work.
 """
 
+from collections.abc import Callable
 import threading
 
 from oslo_log import log as logging
+
+from octavia_xdp_provider.controller.store import queries
 
 LOG = logging.getLogger(__name__)
 
@@ -18,20 +21,21 @@ INTERVAL_S = 0.5
 class Heartbeats:
     """Stores heartbeats; ``run`` returns after ``stop``."""
 
-    def __init__(self, store, come_round=lambda: None):
+    def __init__(self, store: queries.Store,
+                 come_round: Callable[[], object] = lambda: None) -> None:
         """:param come_round: see Loops.watch."""
         self._store = store
         self._come_round = come_round
         self._lock = threading.Lock()
-        self._hosts = set()
+        self._hosts: set[str] = set()
         self._stopping = threading.Event()
 
-    def note_alive(self, host):
+    def note_alive(self, host: str) -> None:
         """Note a node's heartbeat. Thread-safe."""
         with self._lock:
             self._hosts.add(host)
 
-    def store(self):
+    def store(self) -> None:
         """Store the collected heartbeats. If that fails they are lost, and
         the nodes' next ones follow."""
         with self._lock:
@@ -39,7 +43,7 @@ class Heartbeats:
         if hosts:
             self._store.nodes.heartbeat(*hosts)
 
-    def run(self):
+    def run(self) -> None:
         failing = False
         while not self._stopping.wait(INTERVAL_S):
             self._come_round()
@@ -52,6 +56,6 @@ class Heartbeats:
                                   'trying again.')
                 failing = True
 
-    def stop(self):
+    def stop(self) -> None:
         """Let ``run`` return."""
         self._stopping.set()

@@ -2,9 +2,12 @@
 """RPC calls of hypervisors' agents: fetch the wanted state, report the actual
 one."""
 
+from collections.abc import Callable
 import json
 from typing import Annotated
+from typing import Any
 
+from oslo_config import cfg
 import oslo_messaging
 import pydantic
 
@@ -13,6 +16,7 @@ from octavia_xdp_provider.contracts import host_messages
 from octavia_xdp_provider.contracts import host_rpc
 from octavia_xdp_provider.contracts import messages
 from octavia_xdp_provider.contracts import shape
+from octavia_xdp_provider.controller.store import queries
 
 _FETCH = shape.arguments(host=messages.Host, since=messages.Integer,
                          after=host_messages.Id | None)
@@ -39,8 +43,11 @@ class HostsEndpoint:
     target = oslo_messaging.Target(namespace=host_rpc.HOSTS_NAMESPACE,
                                    version=host_rpc.VERSION)
 
-    def __init__(self, conf, store, reported,
-                 pass_on=lambda host, port, flows: None):
+    def __init__(self, conf: cfg.ConfigOpts, store: queries.Store,
+                 reported: Callable[[], object],
+                 pass_on: Callable[[str, str, list[host_messages.Flow]],
+                                   object] = lambda host, port, flows: None
+                 ) -> None:
         """:param reported: called when a report has changed something.
 
         :param pass_on: called with a hypervisor, a port's id and flows for
@@ -56,7 +63,8 @@ class HostsEndpoint:
         self._store = store
         self._reported = reported
 
-    def fetch(self, context, host, since, after=None):
+    def fetch(self, context: object, host: str, since: int,
+              after: str | None = None) -> dict[str, Any]:
         """See Hypervisors.host_changes."""
         _FETCH.check({'host': host, 'since': since, 'after': after})
         if self._refused:
@@ -68,17 +76,20 @@ class HostsEndpoint:
         self._store.hypervisors.heartbeat(host)
         return {**answer, 'common': self._common, 'refused': self._refused}
 
-    def compare(self, context, host, after=None):
+    def compare(self, context: object, host: str, after: str | None = None
+                ) -> host_messages.CompareAnswer:
         """See Hypervisors.host_generations."""
         _FETCH.check({'host': host, 'since': 0, 'after': after})
         return self._store.hypervisors.generations(host, after)
 
-    def documents(self, context, host, ids):
+    def documents(self, context: object, host: str, ids: list[str]
+                  ) -> list[host_messages.Entry]:
         """See Hypervisors.host_documents."""
         _DOCUMENTS.check({'host': host, 'ids': ids})
         return self._store.hypervisors.documents(host, ids)
 
-    def report(self, context, host, epoch, seq, report):
+    def report(self, context: object, host: str, epoch: int, seq: int,
+               report: host_messages.Report) -> host_messages.ReportAnswer:
         """Store an agent's report (host_messages.Report)."""
         _REPORT.check({'host': host, 'epoch': epoch, 'seq': seq,
                        'report': report})
@@ -88,7 +99,8 @@ class HostsEndpoint:
             self._reported()
         return taken.answer
 
-    def flows(self, context, host, port, flows):
+    def flows(self, context: object, host: str, port: str,
+              flows: list[host_messages.Flow]) -> bool:
         """Pass on flows of a port that has moved away (host_messages.Flow).
 
         Only flows of the hypervisor's own keys are passed on, and only to
@@ -97,14 +109,15 @@ class HostsEndpoint:
         _FLOWS.check({'host': host, 'port': port, 'flows': flows})
         targets = self._store.ways.flow_targets(host, port)
         for target, keys in targets.items():
-            known = [{**flow, 'key': keys[flow['key']]} for flow in flows
-                     if flow['key'] in keys]
+            known: list[host_messages.Flow] = [
+                {**flow, 'key': keys[flow['key']]} for flow in flows
+                if flow['key'] in keys]
             if known:
                 self._pass_on(target, port, known)
         return bool(targets)
 
 
-def _check_size(name, value):
+def _check_size(name: str, value: object) -> None:
     """:raises Refused: the value is too long."""
     size = len(json.dumps(value))
     if size > messages.STATE_BYTES_MAX:

@@ -35,7 +35,8 @@ def load_session(conf: cfg.ConfigOpts, group: str, auth: Any) -> Any:
     keep for their rate limit, even without a limit: that of their creation.
     After the host's clock was set back by an hour, that takes an hour.
     """
-    session = loading.load_session_from_conf_options(conf, group, auth=auth)
+    session: Any = loading.load_session_from_conf_options(
+        conf, group, auth=auth)
     request = session.request
 
     @functools.wraps(request)

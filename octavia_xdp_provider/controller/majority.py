@@ -30,11 +30,11 @@ class Change(NamedTuple):
     removed: Sequence[history.Removed] = ()
 
 
-def agreed(words: Sequence[Mapping[str, Sequence[Change]]],
+def agreed(words: Sequence[Mapping[str, Sequence[tuple[Any, ...]]]],
            members: Mapping[str, Iterable[str]]) -> dict[str, Any]:
     """By id of the pool, history.AgedChange, the newest first.
 
-    :param words: of each live node, by id of the pool.
+    :param words: of each live node, by id of the pool: Change as tuples.
     :param members: of each pool, the ids of those that it has now.
     """
     room = history.WEIGHTS_MAX
@@ -52,7 +52,7 @@ def agreed(words: Sequence[Mapping[str, Sequence[Change]]],
     return agreed_changes
 
 
-def _of_pool(words: list[Sequence[Change]], members: set[str]
+def _of_pool(words: list[Sequence[tuple[Any, ...]]], members: set[str]
              ) -> list[dict[str, Any]]:
     own = [_within(changes, members) for changes in words]
     agree, age, result = own, 0, []
@@ -75,7 +75,8 @@ def _of_pool(words: list[Sequence[Change]], members: set[str]
     return result
 
 
-def _within(changes: Sequence[Change], members: set[str]) -> list[Change]:
+def _within(changes: Sequence[tuple[Any, ...]], members: set[str]
+            ) -> list[Change]:
     """The same without ids that are none of the pool's."""
     return [change._replace(members={
         key: weight for key, weight in change.members.items()

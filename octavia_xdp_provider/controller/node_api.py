@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The nodes' calls: fetch what they should have, report what they have."""
 
+from collections.abc import Callable
+from collections.abc import Iterable
 import json
 import time
 from typing import Annotated
@@ -17,6 +19,8 @@ from octavia_xdp_provider.contracts import rpc
 from octavia_xdp_provider.contracts import shape
 from octavia_xdp_provider.controller import majority
 from octavia_xdp_provider.controller.scheduler import cluster as clusters
+from octavia_xdp_provider.controller.store import queries
+from octavia_xdp_provider.controller.store import rows
 from octavia_xdp_provider.process import ages
 
 LOG = logging.getLogger(__name__)
@@ -57,10 +61,16 @@ class NodesEndpoint:
                                    version=rpc.NODES_VERSION)
 
     # When it was found, by time.monotonic(), and messages.NatPeersAnswer.
-    _peers = float('-inf'), {}
+    _peers: tuple[float, messages.NatPeersAnswer] = float('-inf'), {
+        'peers': [], 'moving': False}
 
-    def __init__(self, store, touched, node_appeared,
-                 fetched=lambda host, as_of: None):
+    def __init__(self, store: queries.Store,
+                 touched: Callable[[str, Iterable[str], dict[str, int]],
+                                   object],
+                 node_appeared: Callable[[], object],
+                 fetched: Callable[[str, int | None],
+                                   object] = lambda host, as_of: None
+                 ) -> None:
         """:param fetched: see Pages.fetched.
 
         :param touched: called with a host, ids of load balancers of which
@@ -74,7 +84,7 @@ class NodesEndpoint:
         self._node_appeared = node_appeared
         self._fetched = fetched
 
-    def nat_peers(self, context, host):
+    def nat_peers(self, context: object, host: str) -> messages.NatPeersAnswer:
         """The nodes that hand packets of NAT on to each other, those that
         drain or are not in service among them: all but dead ones."""
         _HOST.check({'host': host})
@@ -89,7 +99,8 @@ class NodesEndpoint:
             self._peers = now, answer
         return answer
 
-    def history(self, context, host, after=None, ids=None):
+    def history(self, context: object, host: str, after: str | None = None,
+                ids: list[str] | None = None) -> history.Answer:
         """Which members of its pools took new flows before, as most live
         nodes report it: history.Answer, one page."""
         _HISTORY.check({'host': host, 'after': after, 'ids': ids})
@@ -101,7 +112,8 @@ class NodesEndpoint:
             key: pools for key, pools in agreed.items() if pools},
             'more': more}
 
-    def fetch(self, context, host, since, after=None):
+    def fetch(self, context: object, host: str, since: int,
+              after: str | None = None) -> messages.FetchAnswer:
         """See Deltas.changes."""
         _FETCH.check({'host': host, 'since': since, 'after': after})
         page = self._store.deltas.changes(host, since, after)
@@ -110,17 +122,20 @@ class NodesEndpoint:
                       else None)
         return page
 
-    def compare(self, context, host, after=None):
+    def compare(self, context: object, host: str, after: str | None = None
+                ) -> messages.CompareAnswer:
         """See Deltas.generations."""
         _FETCH.check({'host': host, 'since': 0, 'after': after})
         return self._store.deltas.generations(host, after)
 
-    def documents(self, context, host, ids):
+    def documents(self, context: object, host: str, ids: list[str]
+                  ) -> list[messages.Entry]:
         """See Deltas.documents."""
         _DOCUMENTS.check({'host': host, 'ids': ids})
         return self._store.deltas.documents(host, ids)
 
-    def report(self, context, host, epoch, seq, report):
+    def report(self, context: object, host: str, epoch: int, seq: int,
+               report: messages.Report) -> messages.ReportAnswer:
         """Take a node's report (messages.Report)."""
         _REPORT.check({'host': host, 'epoch': epoch, 'seq': seq,
                        'report': report})
@@ -132,7 +147,8 @@ class NodesEndpoint:
             self._touched(host, (), {})
         return taken.answer
 
-    def _took(self, host, is_new, touched, held):
+    def _took(self, host: str, is_new: bool, touched: set[str],
+              held: dict[str, messages.Held]) -> None:
         """:param held: id of a load balancer → what the node has of it."""
         if is_new:
             LOG.info('Node %s reported for the first time.', host)
@@ -153,17 +169,17 @@ class HeartbeatEndpoint:
     target = oslo_messaging.Target(namespace=rpc.HEARTBEAT_NAMESPACE,
                                    version=rpc.VERSION)
 
-    def __init__(self, heard):
+    def __init__(self, heard: Callable[[str], object]) -> None:
         """:param heard: called with a host."""
         self._heard = heard
 
-    def heartbeat(self, context, host):
+    def heartbeat(self, context: object, host: str) -> None:
         """A node is alive. One that has never reported is not known yet."""
         _HOST.check({'host': host})
         self._heard(host)
 
 
-def _check_state(state):
+def _check_state(state: messages.NodeState | None) -> None:
     """:raises Refused: what a node says of itself is too long."""
     size = len(json.dumps(state))
     if size > messages.STATE_BYTES_MAX:
@@ -172,7 +188,7 @@ def _check_state(state):
             f'use at most {messages.STATE_BYTES_MAX}')
 
 
-def _check_clock(report):
+def _check_clock(report: messages.Report) -> None:
     """:raises Refused: there are times, and not what they are compared with.
     """
     if 'clock' not in report and any(
@@ -180,6 +196,6 @@ def _check_clock(report):
         raise errors.Refused('report.clock', 'it is missing', 'give it')
 
 
-def alive(node, node_timeout, now):
+def alive(node: rows.Node, node_timeout: float, now: float) -> bool:
     """Whether the node has reported recently enough to be waited for."""
     return ages.age(node.last_seen, now) <= node_timeout

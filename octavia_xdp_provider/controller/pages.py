@@ -9,9 +9,12 @@ other controllers as well. Then a page overlaps with what the node has, which
 is harmless, or begins too late, and the node fetches.
 """
 
+from collections.abc import Callable
 import threading
 
 from oslo_log import log as logging
+
+from octavia_xdp_provider.contracts import messages
 
 LOG = logging.getLogger(__name__)
 
@@ -19,13 +22,15 @@ LOG = logging.getLogger(__name__)
 class Pages:
     """The pages of all nodes. Thread-safe."""
 
-    def __init__(self, changes):
+    def __init__(self, changes: Callable[[str, int], messages.FetchAnswer]
+                 ) -> None:
         """:param changes: see Deltas.changes."""
         self._changes = changes
         self._lock = threading.Lock()
-        self._as_of = {}  # host → of what it was sent last
+        # host → generation of what it was sent last
+        self._as_of: dict[str, int] = {}
 
-    def fetched(self, host, as_of):
+    def fetched(self, host: str, as_of: int | None) -> None:
         """Note that a node has fetched.
 
         :param as_of: the state that it has then; None if it has to fetch more.
@@ -36,7 +41,7 @@ class Pages:
             else:
                 self._as_of[host] = as_of
 
-    def next(self, host):
+    def next(self, host: str) -> tuple[int, messages.FetchAnswer] | None:
         """Return (start, page) for a node, or None if it has to fetch."""
         with self._lock:
             since = self._as_of.get(host)

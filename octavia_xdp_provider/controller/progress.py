@@ -1,7 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The progress of the nodes with one load balancer."""
 
+from collections.abc import Collection
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
+
 from octavia_xdp_provider.controller import status
+from octavia_xdp_provider.controller.store import rows
 
 
 class Progress:
@@ -16,8 +22,9 @@ class Progress:
     to replace nodes. ``views``: status.views of all nodes that should have it.
     """
 
-    def __init__(self, generation, placements, live, states,
-                 undecided=frozenset()):
+    def __init__(self, generation: int, placements: Sequence[rows.Placement],
+                 live: Collection[str], states: Mapping[str, dict[str, Any]],
+                 undecided: Collection[str] = frozenset()) -> None:
         """Compute the attributes.
 
         :param live: hosts.

@@ -10,6 +10,7 @@ the modules and configuration that octavia-driver-agent has loaded.
 """
 
 import multiprocessing
+from multiprocessing import synchronize
 import signal
 import sys
 
@@ -23,7 +24,7 @@ BACKOFF = supervisor.Backoff(first_s=0.5, max_s=30.0)
 COMMAND = (sys.executable, '-m', 'octavia_xdp_provider.cmd.controller')
 
 
-def xdp_provider_agent(exit_event):
+def xdp_provider_agent(exit_event: synchronize.Event) -> None:
     """Entry point of ``octavia.driver_agent.provider_agents``.
 
     The controller must not outlive its supervisor, nor the supervisor
@@ -39,7 +40,7 @@ def xdp_provider_agent(exit_event):
         restart_after_success=True, stop=exit_event).run()
 
 
-def _start_listeners(exit_event):
+def _start_listeners(exit_event: synchronize.Event) -> None:
     try:
         sockets = preloaded_listeners.paths(options.load())
     except option_values.ConfigurationError:
@@ -49,7 +50,8 @@ def _start_listeners(exit_event):
             target=_run_listeners, args=(sockets, exit_event)).start()
 
 
-def _run_listeners(sockets, exit_event):
+def _run_listeners(sockets: dict[str, str], exit_event: synchronize.Event
+                   ) -> None:
     if not supervisor.die_with_parent(signal.SIGTERM,
                                       supervisor.parent_process()):
         return

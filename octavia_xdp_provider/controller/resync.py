@@ -16,15 +16,23 @@ in several lists over some time, and only a limited number at once: an answer
 may be wrong, and a restored database may lack load balancers in use.
 """
 
+from collections.abc import Callable
+from collections.abc import Container
+from collections.abc import Iterable
+from collections.abc import Mapping
 import dataclasses
 import random
 import time
 
 from octavia_lib.common import constants as lib
+from oslo_config import cfg
 from oslo_log import log as logging
 
 from octavia_xdp_provider.api import validation
 from octavia_xdp_provider.contracts import errors
+from octavia_xdp_provider.controller.octavia import api
+from octavia_xdp_provider.controller.octavia import client
+from octavia_xdp_provider.controller.store import queries
 from octavia_xdp_provider.controller.store import sent_statuses
 from octavia_xdp_provider.process import ages
 
@@ -55,7 +63,9 @@ class Drift:
     missing: list[str] = dataclasses.field(default_factory=list)
 
 
-def drift(listed, known, working, now, settled_s):
+def drift(listed: Iterable[api.Listed],
+          known: Mapping[str, sent_statuses.Known], working: Container[str],
+          now: float, settled_s: float) -> Drift:
     """Compare a whole list with the store.
 
     :param listed: rows of the list, see octavia/api.py.
@@ -95,17 +105,20 @@ def drift(listed, known, working, now, settled_s):
 class Resync:
     """Runs under the leader's lease."""
 
-    def __init__(self, conf, store, octavia, changed):
+    def __init__(self, conf: cfg.ConfigOpts, store: queries.Store,
+                 octavia: client.Octavia, changed: Callable[[], object]
+                 ) -> None:
         """:param changed: called when load balancers were marked."""
         self._conf = conf.controller
         self._store = store
         self._octavia = octavia
         self._changed = changed
         self._listed = 0          # length of the last list
-        self._unknown = set()     # unknown ids in the last list
-        self._logged_missing = set()  # missing ids that were logged
+        self._unknown: set[str] = set()  # unknown ids in the last list
+        # missing ids that were logged
+        self._logged_missing: set[str] = set()
 
-    def look(self):
+    def look(self) -> Drift:
         """Return the Drift, without changing anything.
 
         :raises OctaviaUnavailable: the list is incomplete.
@@ -122,7 +135,7 @@ class Resync:
                 del result.changed[key]
         return result
 
-    def run(self, token):
+    def run(self, token: Callable[[], int | None]) -> None:
         """Compare once.
 
         :param token: returns the token of the leader's lease, or None if
@@ -156,7 +169,7 @@ class Resync:
                   len(compared.changed) + len(compared.pending),
                   len(compared.explained))
 
-    def adopt(self, key):
+    def adopt(self, key: str) -> None:
         """Take over a load balancer that is not stored here."""
         try:
             document = self._octavia.document(key)
@@ -172,7 +185,7 @@ class Resync:
         LOG.warning('Octavia has load balancer %s, which was not stored here: '
                     'taken over as generation %s.', key, generation)
 
-    def _remove_missing(self, missing):
+    def _remove_missing(self, missing: Iterable[str]) -> None:
         """Remove load balancers that Octavia lacks, within the quota."""
         misses = self._store.sent_statuses.note_missing(missing)
         certain = sorted(

@@ -6,13 +6,22 @@ a change made pending, DELETED for those that it removed, and an operating
 status if it differs from the one sent last.
 """
 
+from collections.abc import Iterable
+from collections.abc import Set
+
 from octavia_lib.common import constants as lib
 from oslo_log import log as logging
 
 from octavia_xdp_provider.contracts import spec
+from octavia_xdp_provider.controller import progress as progresses
 from octavia_xdp_provider.controller import status
 from octavia_xdp_provider.controller import status_message
+from octavia_xdp_provider.controller.octavia import client
 from octavia_xdp_provider.controller.octavia import errors
+from octavia_xdp_provider.controller.octavia import sender
+from octavia_xdp_provider.controller.store import queries
+from octavia_xdp_provider.controller.store import rows
+from octavia_xdp_provider.controller.store import work
 
 LOG = logging.getLogger(__name__)
 
@@ -20,11 +29,12 @@ LOG = logging.getLogger(__name__)
 class StatusUpdates:
     """Sends statuses and stores what was sent."""
 
-    def __init__(self, store, octavia):
+    def __init__(self, store: queries.Store, octavia: client.Octavia) -> None:
         self._store = store
         self._octavia = octavia
 
-    def send(self, row, progress, late, item=None):
+    def send(self, row: rows.LoadBalancer, progress: progresses.Progress,
+             late: bool, item: work.Item | None = None) -> bool:
         """Send the statuses of a load balancer that are due.
 
         :param row: rows.LoadBalancer.
@@ -61,7 +71,8 @@ class StatusUpdates:
         return finished
 
     @staticmethod
-    def _log(row, progress, operating, failed):
+    def _log(row: rows.LoadBalancer, progress: progresses.Progress,
+             operating: status.Statuses, failed: bool) -> None:
         if failed and row.failed_generation < row.generation:
             LOG.error('Load balancer %s: no live node has applied generation '
                       '%s in time; its operating status is ERROR until one '
@@ -73,7 +84,8 @@ class StatusUpdates:
                      '' if progress.all_done else
                      ', but not all of its nodes have applied it')
 
-    def deleted(self, load_balancer_id, objects):
+    def deleted(self, load_balancer_id: str, objects: Iterable[spec.Object]
+                ) -> None:
         """Send DELETED of a load balancer and its descendants.
 
         :param objects: (kind, id) of the descendants.
@@ -81,13 +93,15 @@ class StatusUpdates:
         balancer = ('loadbalancer', load_balancer_id)
         self._send(load_balancer_id, {}, (), {balancer, *objects})
 
-    def not_deleted(self, load_balancer_id):
+    def not_deleted(self, load_balancer_id: str) -> None:
         """Send ERROR of a load balancer that could not be deleted in time, so
         that its owner notices and may delete it again."""
         self._octavia.set_statuses(status_message.message(
             {}, {('loadbalancer', load_balancer_id): lib.ERROR}))
 
-    def _send(self, load_balancer_id, operating, active, deleted):
+    def _send(self, load_balancer_id: str, operating: status.Statuses,
+              active: Iterable[spec.Object], deleted: Set[spec.Object]
+              ) -> None:
         try:
             self._octavia.set_statuses(_message(operating, active, deleted))
         except errors.Rejected:
@@ -101,11 +115,12 @@ class StatusUpdates:
                 self._octavia.set_statuses(records)
 
 
-def objects(row):
+def objects(row: rows.LoadBalancer) -> set[spec.Object]:
     return spec.objects(row.document)
 
 
-def _message(operating, active, deleted):
+def _message(operating: status.Statuses, active: Iterable[spec.Object],
+             deleted: Set[spec.Object]) -> sender.Message:
     return status_message.message(
         operating, dict.fromkeys(sorted(active), lib.ACTIVE),
         sorted(deleted))

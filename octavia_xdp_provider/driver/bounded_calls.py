@@ -15,10 +15,13 @@ import threading
 import time
 from typing import Any
 from typing import Protocol
+from typing import TypeVar
 
 from oslo_log import log as logging
 
 LOG = logging.getLogger(__name__)
+
+_T = TypeVar('_T')
 
 # Seconds between two pings of a controller that did not answer.
 PROBE_INTERVAL_S = 1.0
@@ -62,7 +65,7 @@ class _Call(threading.Thread):
             self.ended.set()
 
 
-def within(limit_s: float, function: Callable[[], Any]) -> Any:
+def within(limit_s: float, function: Callable[[], _T]) -> _T:
     """Run a function and return its result.
 
     :raises Unanswered: the function is not done after ``limit_s`` seconds.
@@ -74,7 +77,8 @@ def within(limit_s: float, function: Callable[[], Any]) -> Any:
         raise Unanswered(f'no answer within {limit_s:g} s')
     if call.error is not None:
         raise call.error
-    return call.result
+    result: _T = call.result
+    return result
 
 
 class BoundedCalls:

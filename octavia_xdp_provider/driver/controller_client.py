@@ -11,6 +11,8 @@ import os
 import queue
 import threading
 import time
+from typing import Any
+from typing import ClassVar
 import uuid
 
 from octavia_lib.api.drivers import exceptions
@@ -18,6 +20,8 @@ from oslo_log import log as logging
 import oslo_messaging
 
 from octavia_xdp_provider.config import options
+from octavia_xdp_provider.contracts import changes
+from octavia_xdp_provider.contracts import messages
 from octavia_xdp_provider.contracts import rpc
 from octavia_xdp_provider.driver import bounded_calls
 from octavia_xdp_provider.driver import database_clock
@@ -40,14 +44,15 @@ class _Failed(Exception):
 class _Controller:
     """The controller as bounded_calls.Peer."""
 
-    def __init__(self, client, clock):
+    def __init__(self, client: rpc.DriverClient,
+                 clock: database_clock.DatabaseClock) -> None:
         self._client = client
         self._clock = clock
 
-    def ping(self):
+    def ping(self) -> None:
         self._clock.set(self._client.ping(_BACKGROUND_S))
 
-    def cancel(self, request):
+    def cancel(self, request: str) -> None:
         self._client.cancel(request, _BACKGROUND_S)
 
 
@@ -55,10 +60,10 @@ class ControllerClient:
     """Configuration, policy and RPC client of this process."""
 
     _lock = threading.Lock()
-    _instance = None
-    _pid = None
+    _instance: ClassVar['ControllerClient | None'] = None
+    _pid: int | None = None
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.conf = options.load()
         self.policy = dataclasses.replace(
             options.api_policy(self.conf),
@@ -70,14 +75,14 @@ class ControllerClient:
         self._calls = bounded_calls.BoundedCalls(
             _Controller(self._client, self._clock), (_Failed,))
         transactions.watch()
-        self._ends = queue.Queue(_ENDS_MAX)
+        self._ends: queue.Queue[tuple[str, bool]] = queue.Queue(_ENDS_MAX)
         self._ends_are_discarded = False
         # A separate thread, so that a broker that is down blocks no request.
         threading.Thread(target=self._report_ends, name='octavia-xdp ends',
                          daemon=True).start()
 
     @classmethod
-    def get(cls):
+    def get(cls) -> 'ControllerClient':
         """Return the instance of this process.
 
         :raises DriverError: the configuration is unusable.
@@ -95,20 +100,20 @@ class ControllerClient:
             return cls._instance
 
     @classmethod
-    def forget(cls):
+    def forget(cls) -> None:
         """Drop the instance: a forked child has none of its parent's
         threads, and one of them may have held the lock during the fork."""
         cls._lock = threading.Lock()
         cls._instance = None
 
-    def check_answers(self):
+    def check_answers(self) -> None:
         """:raises DriverError: the controller is known not to answer."""
         try:
             self._calls.check()
         except bounded_calls.Unanswered as error:
             raise self._unanswered(error) from error
 
-    def change(self, change):
+    def change(self, change: changes.Change) -> None:
         """Send a change to the controller and wait for its answer.
 
         Returns within ``[driver] request_timeout`` even if the broker is
@@ -145,7 +150,7 @@ class ControllerClient:
         LOG.debug('Controller stored %s of %s as request %s.',
                   change['action'], change['object'], request)
 
-    def _queue_end(self, request, committed):
+    def _queue_end(self, request: str, committed: bool) -> None:
         """Queue the end of Octavia's transaction, in Octavia's thread."""
         try:
             self._ends.put_nowait((request, committed))
@@ -158,7 +163,7 @@ class ControllerClient:
                             'Octavia\'s API.', _ENDS_MAX)
             self._ends_are_discarded = True
 
-    def _report_ends(self):
+    def _report_ends(self) -> None:
         while True:
             request, committed = self._ends.get()
             try:
@@ -167,7 +172,8 @@ class ControllerClient:
                 LOG.debug('The end of request %s was not sent: %s', request,
                           error)
 
-    def _request(self, change, request, end, reports_end):
+    def _request(self, change: changes.Change, request: str, end: float,
+                 reports_end: bool) -> messages.ChangeAnswer:
         """Ask in a bounded call's thread, which may have been abandoned."""
         try:
             return self._ask(change, request, end, reports_end)
@@ -175,18 +181,19 @@ class ControllerClient:
                 oslo_messaging.UnsupportedVersion) as error:
             raise _Failed(self._describe(error)) from error
 
-    def _describe(self, error):
+    def _describe(self, error: Any) -> str:
         if rpc.is_unsupported_version(error):
             return ('It does not support version '
                     f'{self.conf.upgrade_levels.driver} of the driver API. '
                     f'{rpc.pin("driver", rpc.DRIVER_VERSIONS, "host")}')
         return f'{error.exc_type}: {error.value}'
 
-    def _ask(self, change, request, end, reports_end):
+    def _ask(self, change: changes.Change, request: str, end: float,
+             reports_end: bool) -> messages.ChangeAnswer:
         now = self._clock.now()
         if now is None:
-            self._clock.set(self._client.ping(end - time.monotonic()))
-            now = self._clock.now()
+            now = self._client.ping(end - time.monotonic())
+            self._clock.set(now)
         remaining_s = end - time.monotonic()
         if remaining_s <= 0:
             raise bounded_calls.Unanswered('the time is over')
@@ -195,7 +202,7 @@ class ControllerClient:
         self._clock.set(answer['now'])
         return answer
 
-    def _unanswered(self, error):
+    def _unanswered(self, error: Exception) -> exceptions.DriverError:
         return exceptions.DriverError(
             user_fault_string='The xdp provider\'s controller did not '
             'answer; nothing was changed, try again later.',
@@ -204,7 +211,7 @@ class ControllerClient:
             'it and this host reach the message broker.')
 
     @staticmethod
-    def _raise_refusal(answer):
+    def _raise_refusal(answer: messages.ChangeAnswer) -> None:
         if 'refused' in answer:
             detail = answer.get('detail')
             raise exceptions.UnsupportedOptionError(

@@ -7,13 +7,19 @@ the controller. The controller reports the statuses later, through
 octavia-driver-agent.
 """
 
+from typing import cast
+from typing import NoReturn
+
+from octavia_lib.api.drivers import data_models
 from octavia_lib.api.drivers import exceptions
 from octavia_lib.api.drivers import provider_base
 
 from octavia_xdp_provider.api import translate
 from octavia_xdp_provider.api import validation
+from octavia_xdp_provider.contracts import changes
 from octavia_xdp_provider.contracts import errors
 from octavia_xdp_provider.contracts import flavor
+from octavia_xdp_provider.contracts import spec
 from octavia_xdp_provider.contracts import zone
 from octavia_xdp_provider.driver import controller_client
 from octavia_xdp_provider.driver import subnets
@@ -36,7 +42,7 @@ _TRANSLATE = {
 _L7_TABLE = 'l7policy'
 
 
-def _unsupported(refused):
+def _unsupported(refused: errors.Refused) -> NoReturn:
     """:raises UnsupportedOptionError: always."""
     raise exceptions.UnsupportedOptionError(
         user_fault_string=str(refused),
@@ -46,15 +52,15 @@ def _unsupported(refused):
 class XdpProviderDriver(provider_base.ProviderDriver):
     """Layer-4 load balancing in XDP on shared LB nodes."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
         # Octavia begins the transaction of its call after this.
         transactions.watch()
         # Ids of load balancers whose VIP port Octavia creates. At most one:
         # Octavia instantiates a driver for each request.
-        self._created_ports = set()
+        self._created_ports: set[str] = set()
 
-    def _check(self, kind, *provider_objects):
+    def _check(self, kind: changes.Kind, *provider_objects: object) -> None:
         policy = controller_client.ControllerClient.get().policy
         try:
             for provider_object in provider_objects:
@@ -64,7 +70,7 @@ class XdpProviderDriver(provider_base.ProviderDriver):
         except errors.Refused as refused:
             _unsupported(refused)
 
-    def _check_vips(self, loadbalancer):
+    def _check_vips(self, loadbalancer: data_models.LoadBalancer) -> None:
         policy = controller_client.ControllerClient.get().policy
         if not policy.check_vip_subnets:
             return
@@ -74,16 +80,19 @@ class XdpProviderDriver(provider_base.ProviderDriver):
         except errors.Refused as refused:
             _unsupported(refused)
 
-    def _send(self, kind, action, object_id, **more):
+    def _send(self, kind: changes.Kind, action: str, object_id: str | None,
+              **more: object) -> None:
         client = controller_client.ControllerClient.get()
-        change = dict(more, object=kind, action=action, object_id=object_id)
+        change = cast(changes.Change, dict(
+            more, object=kind, action=action, object_id=object_id))
         try:
             validation.check_change(change, client.policy.addresses)
         except errors.Refused as refused:
             _unsupported(refused)
         client.change(change)
 
-    def _set(self, kind, action, provider_object, object_id, **more):
+    def _set(self, kind: changes.Kind, action: str, provider_object: object,
+             object_id: str | None, **more: object) -> None:
         """Check an object and send the fields that are set."""
         self._check(kind, provider_object)
         fields = _TRANSLATE.get((kind, action)) or _TRANSLATE[kind, 'update']
@@ -92,8 +101,10 @@ class XdpProviderDriver(provider_base.ProviderDriver):
 
     # Load balancer
 
-    def create_vip_port(self, loadbalancer_id, project_id, vip_dictionary,
-                        additional_vip_dicts=None):
+    def create_vip_port(self, loadbalancer_id: str, project_id: str,
+                        vip_dictionary: spec.Fields,
+                        additional_vip_dicts: list[spec.Fields] | None = None
+                        ) -> NoReturn:
         """Leave the Neutron port to Octavia, which creates and deletes it.
 
         Options that are known by now are checked here, before there is a
@@ -112,7 +123,7 @@ class XdpProviderDriver(provider_base.ProviderDriver):
             self._free_unless_committed(loadbalancer_id)
         raise exceptions.NotImplementedError()
 
-    def _free_unless_committed(self, key):
+    def _free_unless_committed(self, key: str) -> None:
         """Delete the VIP port that Octavia creates next if Octavia rolls its
         transaction back: Octavia then forgets the port. Often its own check
         of a listener or a pool is the cause."""
@@ -121,7 +132,7 @@ class XdpProviderDriver(provider_base.ProviderDriver):
         if transaction is None:
             return  # loadbalancer_create() deletes it if it refuses.
 
-        def free_port(committed):
+        def free_port(committed: bool) -> None:
             # A commit that failed without an answer may have taken effect,
             # and the port may be in use.
             if key in self._created_ports and not (
@@ -129,7 +140,8 @@ class XdpProviderDriver(provider_base.ProviderDriver):
                 vip_port.free_later(key)
         transaction.on_end(free_port)
 
-    def loadbalancer_create(self, loadbalancer):
+    def loadbalancer_create(self, loadbalancer: data_models.LoadBalancer
+                            ) -> None:
         key = loadbalancer.loadbalancer_id
         try:
             self._check('loadbalancer', loadbalancer)
@@ -148,23 +160,27 @@ class XdpProviderDriver(provider_base.ProviderDriver):
                 vip_port.free(loadbalancer)
             raise
 
-    def loadbalancer_delete(self, loadbalancer, cascade=False):
+    def loadbalancer_delete(self, loadbalancer: data_models.LoadBalancer,
+                            cascade: bool = False) -> None:
         # Without cascade, Octavia itself refuses if there are children.
         self._send('loadbalancer', 'delete', loadbalancer.loadbalancer_id,
                    load_balancer_id=loadbalancer.loadbalancer_id)
 
-    def loadbalancer_update(self, old_loadbalancer, new_loadbalancer):
+    def loadbalancer_update(self, old_loadbalancer: data_models.LoadBalancer,
+                            new_loadbalancer: data_models.LoadBalancer
+                            ) -> None:
         key = new_loadbalancer.loadbalancer_id
         self._set('loadbalancer', 'update', new_loadbalancer, key,
                   load_balancer_id=key)
 
-    def loadbalancer_failover(self, loadbalancer_id):
+    def loadbalancer_failover(self, loadbalancer_id: str) -> None:
         # The controller places it on other nodes, which announce the VIP
         # before the current ones withdraw it.
         self._send('loadbalancer', 'failover', loadbalancer_id,
                    load_balancer_id=loadbalancer_id)
 
-    def loadbalancer_failover_with_flavor(self, loadbalancer_id, flavor_id):
+    def loadbalancer_failover_with_flavor(self, loadbalancer_id: str,
+                                          flavor_id: str) -> NoReturn:
         _unsupported(errors.Refused(
             'flavor_id', 'the flavor of a load balancer is fixed when it is '
             'created', 'fail over without a flavor, or create a load '
@@ -172,7 +188,7 @@ class XdpProviderDriver(provider_base.ProviderDriver):
 
     # Listener
 
-    def listener_create(self, listener):
+    def listener_create(self, listener: data_models.Listener) -> None:
         self._check('listener', listener)
         pools = {}
         default_pool = translate.attributes(listener).get('default_pool')
@@ -183,45 +199,49 @@ class XdpProviderDriver(provider_base.ProviderDriver):
                    load_balancer_id=listener.loadbalancer_id,
                    fields=translate.listener(listener), pools=pools)
 
-    def listener_delete(self, listener):
+    def listener_delete(self, listener: data_models.Listener) -> None:
         self._send('listener', 'delete', listener.listener_id,
                    load_balancer_id=listener.loadbalancer_id)
 
-    def listener_update(self, old_listener, new_listener):
+    def listener_update(self, old_listener: data_models.Listener,
+                        new_listener: data_models.Listener) -> None:
         self._set('listener', 'update', new_listener,
                   new_listener.listener_id,
                   load_balancer_id=old_listener.loadbalancer_id)
 
     # Pool
 
-    def pool_create(self, pool):
+    def pool_create(self, pool: data_models.Pool) -> None:
         self._set('pool', 'create', pool, pool.pool_id,
                   load_balancer_id=pool.loadbalancer_id,
                   listener_id=pool.listener_id or None)
 
-    def pool_delete(self, pool):
+    def pool_delete(self, pool: data_models.Pool) -> None:
         self._send('pool', 'delete', pool.pool_id,
                    load_balancer_id=pool.loadbalancer_id)
 
-    def pool_update(self, old_pool, new_pool):
+    def pool_update(self, old_pool: data_models.Pool,
+                    new_pool: data_models.Pool) -> None:
         self._set('pool', 'update', new_pool, new_pool.pool_id,
                   load_balancer_id=old_pool.loadbalancer_id)
 
     # Member
 
-    def member_create(self, member):
+    def member_create(self, member: data_models.Member) -> None:
         self._set('member', 'create', member, member.member_id,
                   pool_id=member.pool_id)
 
-    def member_delete(self, member):
+    def member_delete(self, member: data_models.Member) -> None:
         self._send('member', 'delete', member.member_id,
                    pool_id=member.pool_id)
 
-    def member_update(self, old_member, new_member):
+    def member_update(self, old_member: data_models.Member,
+                      new_member: data_models.Member) -> None:
         self._set('member', 'update', new_member, new_member.member_id,
                   pool_id=old_member.pool_id)
 
-    def member_batch_update(self, pool_id, members):
+    def member_batch_update(self, pool_id: str,
+                            members: list[data_models.Member]) -> None:
         # An invalid member refuses the whole batch. The controller deletes
         # the pool's members that are not in the batch.
         self._check('member', *members)
@@ -231,23 +251,28 @@ class XdpProviderDriver(provider_base.ProviderDriver):
 
     # Health monitor
 
-    def health_monitor_create(self, healthmonitor):
+    def health_monitor_create(self, healthmonitor: data_models.HealthMonitor
+                              ) -> None:
         self._set('healthmonitor', 'create', healthmonitor,
                   healthmonitor.healthmonitor_id,
                   pool_id=healthmonitor.pool_id)
 
-    def health_monitor_delete(self, healthmonitor):
+    def health_monitor_delete(self, healthmonitor: data_models.HealthMonitor
+                              ) -> None:
         self._send('healthmonitor', 'delete', healthmonitor.healthmonitor_id,
                    pool_id=healthmonitor.pool_id)
 
-    def health_monitor_update(self, old_healthmonitor, new_healthmonitor):
+    def health_monitor_update(self,
+                              old_healthmonitor: data_models.HealthMonitor,
+                              new_healthmonitor: data_models.HealthMonitor
+                              ) -> None:
         self._set('healthmonitor', 'update', new_healthmonitor,
                   new_healthmonitor.healthmonitor_id,
                   pool_id=old_healthmonitor.pool_id)
 
     # L7: the refusal names the option, so that users learn the reason.
 
-    def _refuse_hidden_l7(self):
+    def _refuse_hidden_l7(self) -> None:
         """Refuse the L7 policies of a fully populated load balancer.
 
         Octavia does not pass them to the driver: it reads the listeners
@@ -257,46 +282,50 @@ class XdpProviderDriver(provider_base.ProviderDriver):
         if transaction is not None and _L7_TABLE in transaction.new_tables:
             self._refuse_l7('l7policies')
 
-    def _refuse_l7(self, option):
+    def _refuse_l7(self, option: str) -> NoReturn:
         _unsupported(errors.Refused(option, support.L4_ONLY,
                                     support.USE_AMPHORA))
 
-    def l7policy_create(self, l7policy):
+    def l7policy_create(self, l7policy: data_models.L7Policy) -> None:
         self._refuse_l7('l7policy')
 
-    def l7policy_delete(self, l7policy):
+    def l7policy_delete(self, l7policy: data_models.L7Policy) -> None:
         self._refuse_l7('l7policy')
 
-    def l7policy_update(self, old_l7policy, new_l7policy):
+    def l7policy_update(self, old_l7policy: data_models.L7Policy,
+                        new_l7policy: data_models.L7Policy) -> None:
         self._refuse_l7('l7policy')
 
-    def l7rule_create(self, l7rule):
+    def l7rule_create(self, l7rule: data_models.L7Rule) -> None:
         self._refuse_l7('l7rule')
 
-    def l7rule_delete(self, l7rule):
+    def l7rule_delete(self, l7rule: data_models.L7Rule) -> None:
         self._refuse_l7('l7rule')
 
-    def l7rule_update(self, old_l7rule, new_l7rule):
+    def l7rule_update(self, old_l7rule: data_models.L7Rule,
+                      new_l7rule: data_models.L7Rule) -> None:
         self._refuse_l7('l7rule')
 
     # Flavors and availability zones
 
-    def get_supported_flavor_metadata(self):
+    def get_supported_flavor_metadata(self) -> dict[str, str]:
         defaults = controller_client.ControllerClient.get().policy.defaults
         return {key: flavor.description(key, defaults)
                 for key in flavor.KEYS}
 
-    def validate_flavor(self, flavor_metadata):
+    def validate_flavor(self, flavor_metadata: spec.Fields) -> None:
         defaults = controller_client.ControllerClient.get().policy.defaults
         problem = flavor.problem(flavor_metadata) or flavor.problem(
             flavor.with_defaults(flavor_metadata, defaults))
         if problem:
             _unsupported(errors.Refused('flavor', *problem))
 
-    def get_supported_availability_zone_metadata(self):
+    def get_supported_availability_zone_metadata(self) -> dict[str, str]:
         return {key: zone.description(key) for key in zone.KEYS}
 
-    def validate_availability_zone(self, availability_zone_metadata):
+    def validate_availability_zone(self,
+                                   availability_zone_metadata: spec.Fields
+                                   ) -> None:
         problem = zone.problem(availability_zone_metadata)
         if problem:
             _unsupported(errors.Refused('availability_zone', *problem))

@@ -19,10 +19,13 @@ With [members] check_subnets the address must also lie in the subnet. Neutron
 is queried by octavia-api's own network driver, with its credentials.
 """
 
+from collections.abc import Iterable
+from collections.abc import Iterator
 import dataclasses
 import ipaddress
 import threading
 import time
+from typing import Any
 
 from oslo_config import cfg
 from oslo_log import log as logging
@@ -31,6 +34,7 @@ from stevedore import driver
 from octavia_xdp_provider.api import translate
 from octavia_xdp_provider.contracts import address_policy
 from octavia_xdp_provider.contracts import errors
+from octavia_xdp_provider.contracts import spec
 from octavia_xdp_provider.driver import bounded_calls
 
 LOG = logging.getLogger(__name__)
@@ -71,11 +75,12 @@ class _Subnet:
 class Subnets:
     """Cached subnets of Neutron, for all threads of a process."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._cache = {}  # id → (time, _Subnet, or None if there is none)
+        # id → (time, subnet, or None if there is none)
+        self._cache: dict[str, tuple[float, _Subnet | None]] = {}
 
-    def check(self, members, addresses=False):
+    def check(self, members: Iterable[Any], addresses: bool = False) -> None:
         """Check the subnets of new members.
 
         :param members: octavia-lib's objects or dictionaries.
@@ -88,10 +93,10 @@ class Subnets:
             if given.get('subnet_id'):
                 subnet = self._subnet('subnet_id', given['subnet_id'])
                 _check_project(given, subnet)
-                if addresses and given.get('address'):
+                if subnet and addresses and given.get('address'):
                     _check_address(given, subnet)
 
-    def check_vips(self, fields, are_named):
+    def check_vips(self, fields: spec.Fields, are_named: bool) -> None:
         """Check the subnets of a new load balancer's VIPs.
 
         :param fields: the load balancer's fields (api/translate.py),
@@ -120,7 +125,7 @@ class Subnets:
                 raise errors.Refused('vip_address', *address_policy.taken(
                     address, f'it is the gateway of subnet {subnet_id}'))
 
-    def _subnet(self, option, subnet_id):
+    def _subnet(self, option: str, subnet_id: str) -> _Subnet | None:
         now = time.monotonic()
         with self._lock:
             when, subnet = self._cache.get(subnet_id, (None, None))
@@ -142,7 +147,7 @@ class Subnets:
         return subnet
 
 
-def _vips(fields):
+def _vips(fields: spec.Fields) -> Iterator[tuple[str, str | None, str | None]]:
     """Yield (name of the option, subnet id, address) of each VIP."""
     yield 'vip_subnet_id', fields.get('vip_subnet_id'), fields.get(
         'vip_address')
@@ -150,7 +155,7 @@ def _vips(fields):
         yield 'additional_vips', vip.get('subnet_id'), vip.get('ip_address')
 
 
-def _check_project(given, subnet):
+def _check_project(given: dict[str, Any], subnet: _Subnet | None) -> None:
     """Refuse a subnet that the member's project may not use.
 
     The text is the same as for a missing subnet, so as not to reveal which
@@ -164,7 +169,7 @@ def _check_project(given, subnet):
             'that is the project\'s own or shared with it, or none')
 
 
-def _check_address(given, subnet):
+def _check_address(given: dict[str, Any], subnet: _Subnet) -> None:
     if ipaddress.ip_address(given['address']) not in subnet.network:
         raise errors.Refused(
             'subnet_id', f'{given["address"]} is not in subnet '
@@ -172,9 +177,9 @@ def _check_address(given, subnet):
             'name the subnet that the member is in, or none')
 
 
-def _look_up(subnet_id):
+def _look_up(subnet_id: str) -> _Subnet | None:
     """Return Neutron's subnet as a _Subnet, or None if there is none."""
-    network = driver.DriverManager(
+    network: Any = driver.DriverManager(
         namespace=_NAMESPACE,
         name=cfg.CONF.controller_worker.network_driver,
         invoke_on_load=True).driver

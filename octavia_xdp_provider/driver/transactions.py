@@ -8,6 +8,7 @@ in this thread, it is the caller's, and the controller can be told of its end.
 Otherwise the controller has to ask Octavia.
 """
 
+from collections.abc import Callable
 import threading
 import weakref
 
@@ -18,9 +19,9 @@ from sqlalchemy import orm
 class _Thread(threading.local):
     """Open transactions of this thread: id of a session → Transaction."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
-        self.open = {}
+        self.open: dict[int, Transaction] = {}
 
 
 _thread = _Thread()
@@ -39,14 +40,14 @@ class Transaction:
     :ivar new_tables: names of the tables in which it inserted rows.
     """
 
-    def __init__(self, session):
+    def __init__(self, session: orm.Session) -> None:
         self.session = weakref.ref(session)
         self.committed = False
         self.commit_attempted = False
-        self.new_tables = set()
-        self._callbacks = []
+        self.new_tables: set[str] = set()
+        self._callbacks: list[Callable[[bool], object]] = []
 
-    def on_end(self, callback):
+    def on_end(self, callback: Callable[[bool], object]) -> None:
         """Call ``callback(committed)`` once the transaction has ended.
 
         It is called in the transaction's thread, and must neither block nor
@@ -54,12 +55,12 @@ class Transaction:
         """
         self._callbacks.append(callback)
 
-    def end(self):
+    def end(self) -> None:
         for callback in self._callbacks:
             callback(self.committed)
 
 
-def watch():
+def watch() -> None:
     """Track transactions from now on. Further calls have no effect."""
     global _watching
     with _lock:
@@ -74,7 +75,7 @@ def watch():
         _watching = True
 
 
-def current():
+def current() -> Transaction | None:
     """Return the caller's Transaction, or None if it is not known."""
     for key, transaction in list(_thread.open.items()):
         if transaction.session() is None:
@@ -85,13 +86,16 @@ def current():
     return transaction
 
 
-def _after_begin(session, session_transaction, connection):
+def _after_begin(session: orm.Session,
+                 session_transaction: orm.SessionTransaction,
+                 connection: sa.Connection) -> None:
     transaction = _thread.open.get(id(session))
     if transaction is None or transaction.session() is not session:
         _thread.open[id(session)] = Transaction(session)
 
 
-def _after_flush(session, flush_context):
+def _after_flush(session: orm.Session, flush_context: orm.UOWTransaction
+                 ) -> None:
     transaction = _thread.open.get(id(session))
     if transaction is not None:
         transaction.new_tables.update(
@@ -99,21 +103,22 @@ def _after_flush(session, flush_context):
             if hasattr(row, '__tablename__'))
 
 
-def _before_commit(session):
+def _before_commit(session: orm.Session) -> None:
     # Also called for savepoints.
     transaction = _thread.open.get(id(session))
     if transaction is not None and not session.in_nested_transaction():
         transaction.commit_attempted = True
 
 
-def _after_commit(session):
+def _after_commit(session: orm.Session) -> None:
     # Also called for savepoints, which leave the transaction open.
     transaction = _thread.open.get(id(session))
     if transaction is not None and not session.in_nested_transaction():
         transaction.committed = True
 
 
-def _after_end(session, session_transaction):
+def _after_end(session: orm.Session,
+               session_transaction: orm.SessionTransaction) -> None:
     if session_transaction.parent is not None:
         return
     transaction = _thread.open.pop(id(session), None)

@@ -8,7 +8,9 @@ that Octavia uses: octavia-api's network driver and credentials.
 """
 
 import threading
+from typing import Any
 
+from octavia_lib.api.drivers import data_models
 from oslo_config import cfg
 from oslo_log import log as logging
 from stevedore import driver
@@ -27,7 +29,7 @@ _LIMIT_S = 5.0
 _OWNER = 'Octavia'
 
 
-def free(load_balancer):
+def free(load_balancer: data_models.LoadBalancer) -> None:
     """Delete the port of a load balancer's VIP if Octavia created it.
 
     Never raises, as callers are about to raise an error of their own.
@@ -46,7 +48,7 @@ def free(load_balancer):
                     load_balancer.loadbalancer_id, error)
 
 
-def free_later(load_balancer_id):
+def free_later(load_balancer_id: str) -> None:
     """Delete the ports of a load balancer that Octavia itself rolled back.
 
     Returns at once, as the caller is ending a transaction.
@@ -55,7 +57,7 @@ def free_later(load_balancer_id):
                      name='octavia-xdp port', daemon=True).start()
 
 
-def _free_all(load_balancer_id):
+def _free_all(load_balancer_id: str) -> None:
     try:
         network = _network()
         # Octavia's own search for ports raises if there are none.
@@ -68,7 +70,7 @@ def _free_all(load_balancer_id):
                     load_balancer_id, error)
 
 
-def _delete(port_id, load_balancer_id):
+def _delete(port_id: str, load_balancer_id: str) -> None:
     network = _network()
     port = network.get_port(port_id)
     if (port.device_owner, port.device_id) != (
@@ -81,12 +83,12 @@ def _delete(port_id, load_balancer_id):
              load_balancer_id)
 
 
-def _network():
+def _network() -> Any:
     return driver.DriverManager(
         namespace=_NAMESPACE,
         name=cfg.CONF.controller_worker.network_driver,
         invoke_on_load=True).driver
 
 
-def _device(load_balancer_id):
+def _device(load_balancer_id: str) -> str:
     return f'lb-{load_balancer_id}'

@@ -17,6 +17,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy import orm
 
 from octavia_xdp_provider.api import rules
 from octavia_xdp_provider.contracts import errors
@@ -27,7 +28,7 @@ from octavia_xdp_provider.controller.store import models
 from octavia_xdp_provider.controller.store import rows
 
 
-def reserve(session: Any, load_balancer_id: str,
+def reserve(session: orm.Session, load_balancer_id: str,
             documents: Iterable[spec.Document]) -> None:
     """Hold exactly the addresses that these documents need.
 
@@ -61,12 +62,12 @@ def holds_the_same(document: spec.Document | None,
                 and capacity.need(document) == capacity.need(other))
 
 
-def _held(session: Any, table: Any, load_balancer_id: str) -> set[str]:
+def _held(session: orm.Session, table: Any, load_balancer_id: str) -> set[str]:
     return {address for address, in session.query(table.address).filter(
         table.load_balancer_id == load_balancer_id)}
 
 
-def _holders(session: Any, table: Any, addresses: set[str],
+def _holders(session: orm.Session, table: Any, addresses: set[str],
              load_balancer_id: str) -> dict[str, str]:
     """Return addresses that other load balancers hold → the holder."""
     holders: dict[str, str] = {}
@@ -84,7 +85,7 @@ def _holders(session: Any, table: Any, addresses: set[str],
     return holders
 
 
-def _check_vips(session: Any, load_balancer_id: str,
+def _check_vips(session: orm.Session, load_balancer_id: str,
                 vips: set[str], members: set[str]) -> None:
     for address in sorted(_holders(session, models.Vip, vips,
                                    load_balancer_id)):
@@ -102,7 +103,7 @@ def _check_vips(session: Any, load_balancer_id: str,
             'go round between LB nodes', 'use another address')
 
 
-def _check_members(session: Any, load_balancer_id: str,
+def _check_members(session: orm.Session, load_balancer_id: str,
                    members: set[str], vips: set[str]) -> None:
     taken = set(_holders(session, models.Vip, members,
                          load_balancer_id)) | members & vips
@@ -113,7 +114,7 @@ def _check_members(session: Any, load_balancer_id: str,
             'use the addresses of that load balancer\'s members')
 
 
-def _replace(session: Any, table: Any, load_balancer_id: str,
+def _replace(session: orm.Session, table: Any, load_balancer_id: str,
              wanted: set[str]) -> None:
     held = _held(session, table, load_balancer_id)
     for some in base.chunks(held - wanted):
@@ -125,7 +126,8 @@ def _replace(session: Any, table: Any, load_balancer_id: str,
             for address in sorted(new)])
 
 
-def _sharing_members(session: Any, document: spec.Document) -> set[str]:
+def _sharing_members(session: orm.Session, document: spec.Document
+                     ) -> set[str]:
     """Return ids of other load balancers that share a member."""
     ids: set[str] = set()
     for some in base.chunks(spec.member_addresses(document)):
@@ -137,7 +139,7 @@ def _sharing_members(session: Any, document: spec.Document) -> set[str]:
     return ids
 
 
-def validate_together(session: Any, document: spec.Document) -> None:
+def validate_together(session: orm.Session, document: spec.Document) -> None:
     """Check a document against those of others that share a member.
 
     :raises Refused: it conflicts with another load balancer.

@@ -17,11 +17,13 @@ import functools
 import threading
 import time
 from typing import Any
+from typing import TypeAlias
 from typing import TypeVar
 
 from oslo_db import api as db_api
 from oslo_db import exception as db_exception
 import sqlalchemy as sa
+from sqlalchemy import orm
 from sqlalchemy.ext import compiler
 from sqlalchemy.sql import expression
 
@@ -29,6 +31,7 @@ from octavia_xdp_provider.controller.store import models
 from octavia_xdp_provider.controller.store import sqlite
 
 Function = TypeVar('Function', bound=Callable[..., Any])
+Session: TypeAlias = orm.Session | sa.Connection
 
 # Ids in one statement: databases limit its length and number of parameters.
 CHUNK = 500
@@ -76,20 +79,18 @@ def retried(function: Function) -> Function:
     return functools.wraps(function)(wrapped)  # type: ignore[return-value]
 
 
-def dialect(session: Any) -> str:
+def dialect(session: Session) -> str:
     """Return the name of the database of a session or a connection."""
-    if not isinstance(session, sa.Connection):
-        session = session.get_bind()
-    return str(session.dialect.name)
+    if isinstance(session, sa.Connection):
+        return session.dialect.name
+    return session.get_bind().dialect.name
 
 
-def connection(session: Any) -> sa.Connection:
+def connection(session: Session) -> sa.Connection:
     """Return the connection of a session, for statements on tables, which
     cost half of those on classes."""
-    if isinstance(session, sa.Connection):
-        return session
-    result: sa.Connection = session.connection()
-    return result
+    return (session if isinstance(session, sa.Connection)
+            else session.connection())
 
 
 def clock(dialect_name: str) -> Any:
@@ -202,7 +203,7 @@ class Queries:
         self._database = database
 
 
-def now(session: Any) -> float:
+def now(session: Session) -> float:
     """Return seconds since the epoch by the database's clock.
 
     Clocks of controllers differ. SQLite has no clock, but all processes
@@ -214,13 +215,13 @@ def now(session: Any) -> float:
     return float(connection(session).execute(statement).scalar_one())
 
 
-def now_expression(session: Any) -> Any:
+def now_expression(session: Session) -> Any:
     """Return the same as an expression, without a query if possible."""
     column = _CLOCK.get(dialect(session))
     return now(session) if column is None else column
 
 
-def timed(session: Any, statement: Callable[[str], Any],
+def timed(session: Session, statement: Callable[[str], Any],
           values: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     """Return a prebuilt statement and its parameters.
 
@@ -232,7 +233,7 @@ def timed(session: Any, statement: Callable[[str], Any],
     return statement(name), values
 
 
-def draw(session: Any) -> None:
+def draw(session: Session) -> None:
     """Draw a generation. Must be called before anything is read.
 
     The update makes other transactions wait, or fail when they commit: a
@@ -241,7 +242,7 @@ def draw(session: Any) -> None:
     connection(session).execute(_DRAW)
 
 
-def next_generation(session: Any) -> int:
+def next_generation(session: Session) -> int:
     """Draw a generation and return it."""
     draw(session)
     return int(connection(session).execute(_DRAWN).scalar_one())

@@ -16,6 +16,7 @@ import json
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy import orm
 
 from octavia_xdp_provider.api import nat
 from octavia_xdp_provider.contracts import address_policy
@@ -131,7 +132,7 @@ def account(session: Any, load_balancer_id: str,
         row.project_id = document.get('project_id')
 
 
-def check_nodes(session: Any, before: spec.Document | None,
+def check_nodes(session: orm.Session, before: spec.Document | None,
                 after: spec.Document,
                 unused: frozenset[str] = frozenset()) -> None:
     """:param unused: addresses of members to which nodes never send.
@@ -216,7 +217,7 @@ def _check_nat(states: dict[str, _Reported], after: spec.Document) -> None:
             'operator for LB nodes that can', f'of {host}: {problem}')
 
 
-def _missing_room(session: Any, host: str, numbers: dict[str, int],
+def _missing_room(session: orm.Session, host: str, numbers: dict[str, int],
                   more: Need) -> str | None:
     """Return what a node has no room for, or None."""
     wanted = dataclasses.asdict(more)

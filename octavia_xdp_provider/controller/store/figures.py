@@ -10,6 +10,7 @@ from typing import Any
 from typing import NamedTuple
 
 import sqlalchemy as sa
+from sqlalchemy import orm
 
 from octavia_xdp_provider.contracts import host_spec
 from octavia_xdp_provider.controller.store import base
@@ -175,7 +176,7 @@ class FiguresQueries(base.Queries):
                            nodes, _hypervisors(session, now))
 
 
-def _load_balancers(session: Any) -> dict[str, int]:
+def _load_balancers(session: orm.Session) -> dict[str, int]:
     balancer = models.LoadBalancer
     state = sa.case((balancer.deleted.is_(True), 'deleting'),
                     (balancer.pending.is_not(None), 'pending'), else_='active')
@@ -185,7 +186,7 @@ def _load_balancers(session: Any) -> dict[str, int]:
     return numbers
 
 
-def _placements(session: Any
+def _placements(session: orm.Session
                 ) -> tuple[dict[str, dict[str, int]], dict[str, int]]:
     """Return the number of placements by host and state, and the oldest
     generation that a host has not applied, by host."""
@@ -211,7 +212,7 @@ def _placements(session: Any
     return counts, oldest
 
 
-def _hypervisors(session: Any, now: float) -> list[HypervisorFigures]:
+def _hypervisors(session: orm.Session, now: float) -> list[HypervisorFigures]:
     port, host = models.HostObject, models.Hypervisor
     state = sa.case(
         (port.error.is_not(None), 'failing'),

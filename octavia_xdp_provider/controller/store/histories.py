@@ -63,7 +63,7 @@ class Histories(base.Queries):
                     ids[-1] if len(ids) == limit else None)
 
 
-def to_store(opened: Any, report: messages.Report) -> dict[str, str]:
+def to_store(opened: sa.Connection, report: messages.Report) -> dict[str, str]:
     """Return JSON with the database's times, by load balancer id."""
     by_id = {key: held['history'] for key, held in report['held'].items()
              if held.get('history')}

@@ -76,7 +76,7 @@ class HostReports(base.Queries):
         return Taken(_answer(True, (epoch, seq)), news)
 
 
-def _take_objects(rows: Any, host: str, epoch: int,
+def _take_objects(rows: sa.Connection, host: str, epoch: int,
                   report: host_messages.Report) -> bool:
     news = False
     named = {*report['held'], *report['gone'], *report['counters']}
@@ -101,7 +101,7 @@ def _take_objects(rows: Any, host: str, epoch: int,
     return news
 
 
-def _forget_unreported(rows: Any, host: str, epoch: int) -> bool:
+def _forget_unreported(rows: sa.Connection, host: str, epoch: int) -> bool:
     """Reset objects that a complete epoch has not reported."""
     return bool(rows.execute(sa.update(_OBJECTS).where(
         _OBJECTS.c.host == host, _OBJECTS.c.report_epoch != epoch,

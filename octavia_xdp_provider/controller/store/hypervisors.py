@@ -179,7 +179,7 @@ class Hypervisors(base.Queries):
                 _OBJECTS.c.id.in_(list(ids))).limit(limit + 1)), limit)[0]
 
 
-def _host_as_of(rows: Any, host: str) -> int:
+def _host_as_of(rows: sa.Connection, host: str) -> int:
     registered = rows.execute(sa.select(_HOSTS.c.host).where(
         _HOSTS.c.host == host)).first()
     if registered is None:

@@ -8,10 +8,10 @@ limit may stay and shrink.
 """
 
 import dataclasses
-from typing import Any
 
 from oslo_config import cfg
 import sqlalchemy as sa
+from sqlalchemy import orm
 
 from octavia_xdp_provider.contracts import errors
 from octavia_xdp_provider.contracts import spec
@@ -51,7 +51,7 @@ def in_steps(size: int) -> int:
     return -(-size // _STEP) * _STEP
 
 
-def check(session: Any, limits: Limits, before: spec.Document | None,
+def check(session: orm.Session, limits: Limits, before: spec.Document | None,
           after: spec.Document, size_before: int, size: int) -> None:
     """Check a changed document against the limits.
 

@@ -14,6 +14,7 @@ from typing import Any
 from typing import NamedTuple
 
 import sqlalchemy as sa
+from sqlalchemy import orm
 
 from octavia_xdp_provider.contracts import errors
 from octavia_xdp_provider.contracts import spec
@@ -219,7 +220,7 @@ class LoadBalancers(base.Queries):
             return json.loads(row.pending) if row and row.pending else None
 
 
-def _promote(session: Any, row: Any, request: str,
+def _promote(session: orm.Session, row: Any, request: str,
              generation: int, nodes_delay_s: float) -> Promoted | None:
     """:param row: of the load balancer, locked; None if unknown."""
     pending = _pending(row, request)
@@ -247,12 +248,12 @@ def _promote(session: Any, row: Any, request: str,
         zero_touch=row.zero_touch is not None or spec.is_zero_touch(after))
 
 
-def _lock_row(session: Any, load_balancer_id: str) -> Any:
+def _lock_row(session: orm.Session, load_balancer_id: str) -> Any:
     return session.get(models.LoadBalancer, load_balancer_id,
                        with_for_update=True)
 
 
-def _set_changed(session: Any, row: Any,
+def _set_changed(session: orm.Session, row: Any,
                  before: spec.Document | None, after: spec.Document,
                  generation: int, pending: Iterable[spec.Object],
                  delay_s: float = 0.0, promotes: bool = False) -> None:
@@ -265,7 +266,7 @@ def _set_changed(session: Any, row: Any,
                   before, delay_s, gone, promotes)
 
 
-def _set_document(session: Any, row: Any, document: spec.Document,
+def _set_document(session: orm.Session, row: Any, document: spec.Document,
                   generation: int, pending: Iterable[spec.Object] = (),
                   before: spec.Document | None = None, delay_s: float = 0.0,
                   gone: Collection[spec.Object] = (),
@@ -303,7 +304,7 @@ def _set_pools(session: Any, row: Any, document: spec.Document) -> None:
         session.delete(stored[pool_id])
 
 
-def _delete(session: Any, load_balancer_id: str, generation: int,
+def _delete(session: orm.Session, load_balancer_id: str, generation: int,
             pending: str | None, delay_s: float = 0.0) -> None:
     """:param pending: the pending change from now on."""
     opened = base.connection(session)

@@ -22,7 +22,7 @@ _INSERT: dict[str, Callable[[Any], Any]] = {
     'sqlite': sqlite.insert, 'postgresql': postgresql.insert}
 
 
-def mark(session: Any, load_balancer_ids: Iterable[str],
+def mark(session: base.Session, load_balancer_ids: Iterable[str],
          delay_s: float = 0.0) -> None:
     """Put load balancers into the work queue.
 
@@ -49,7 +49,8 @@ def mark(session: Any, load_balancer_ids: Iterable[str],
     opened.exec_driver_sql(str(statement), parameters)
 
 
-def mark_selected(session: Any, ids: Any, delay_s: float = 0.0) -> None:
+def mark_selected(session: base.Session, ids: Any, delay_s: float = 0.0
+                  ) -> None:
     """Put load balancers that a query selects into the work queue.
 
     :param ids: a select of one column, with a WHERE clause.

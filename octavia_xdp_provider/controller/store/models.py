@@ -1,12 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables of the controller's own database."""
 
+from typing import Any
+
 from oslo_db.sqlalchemy import models
 import sqlalchemy as sa
 from sqlalchemy import orm
 from sqlalchemy.dialects import mysql
 
-Base = orm.declarative_base(cls=models.ModelBase)
+Base: Any = orm.declarative_base(cls=models.ModelBase)
+
+# Seconds since the epoch.
+Time: sa.Double[float] = sa.Double()
 
 # MariaDB's TEXT has 64 KiB, which hold about 250 members.
 Document = sa.Text().with_variant(mysql.MEDIUMTEXT(), 'mysql', 'mariadb')
@@ -65,7 +70,7 @@ class LoadBalancer(Base):
     failed_generation = sa.Column(sa.BigInteger, nullable=False, default=0)
     removed = sa.Column(Document, nullable=False, default='[]')
     deleted = sa.Column(sa.Boolean, nullable=False, default=False)
-    changed_at = sa.Column(sa.Double(), nullable=False)
+    changed_at = sa.Column(Time, nullable=False)
     pending = sa.Column(Document, nullable=True)
     sent_statuses = sa.Column(Document, nullable=True)
     unconfirmed = sa.Column(Document, nullable=True)
@@ -106,11 +111,11 @@ class Node(Base):
 
     __tablename__ = 'nodes'
     host = sa.Column(sa.String(255), primary_key=True)
-    last_seen = sa.Column(sa.Double(), nullable=False)
+    last_seen = sa.Column(Time, nullable=False)
     in_service = sa.Column(sa.Boolean, nullable=False, default=True)
     state = sa.Column(Document, nullable=False, default='{}')
     condition = sa.Column(sa.String(16), nullable=True)
-    died_or_back_at = sa.Column(sa.Double(), nullable=True)
+    died_or_back_at = sa.Column(Time, nullable=True)
     report_epoch = sa.Column(sa.BigInteger, nullable=False, default=0)
     report_seq = sa.Column(sa.BigInteger, nullable=False, default=0)
     complete = sa.Column(sa.Boolean, nullable=False, default=False)
@@ -152,8 +157,8 @@ class Placement(Base):
     members = sa.Column(Document, nullable=True)
     announced = sa.Column(sa.Boolean, nullable=True)
     report_epoch = sa.Column(sa.BigInteger, nullable=False, default=0)
-    draining_since = sa.Column(sa.Double(), nullable=True)
-    withdrawn_since = sa.Column(sa.Double(), nullable=True)
+    draining_since = sa.Column(Time, nullable=True)
+    withdrawn_since = sa.Column(Time, nullable=True)
     drain_generation = sa.Column(sa.BigInteger, nullable=False, default=0)
     history = sa.Column(Document, nullable=True)
     # Nodes ask every few seconds whether any of them drains.
@@ -170,7 +175,7 @@ class Removal(Base):
 
     __tablename__ = 'removals'
     id = sa.Column(sa.Integer, primary_key=True)
-    at = sa.Column(sa.Double(), nullable=False, index=True)
+    at = sa.Column(Time, nullable=False, index=True)
     number = sa.Column(sa.Integer, nullable=False)
 
 
@@ -212,10 +217,10 @@ class Work(Base):
     __tablename__ = 'work'
     load_balancer_id = sa.Column(sa.String(36), primary_key=True)
     version = sa.Column(sa.BigInteger, nullable=False, default=1)
-    due_at = sa.Column(sa.Double(), nullable=False, index=True)
+    due_at = sa.Column(Time, nullable=False, index=True)
     failures = sa.Column(sa.Integer, nullable=False, default=0)
     claimed_by = sa.Column(sa.String(255), nullable=True)
-    claimed_until = sa.Column(sa.Double(), nullable=True)
+    claimed_until = sa.Column(Time, nullable=True)
 
 
 class Lease(Base):
@@ -229,7 +234,7 @@ class Lease(Base):
     name = sa.Column(sa.String(64), primary_key=True)
     owner = sa.Column(sa.String(255), nullable=False)
     token = sa.Column(sa.BigInteger, nullable=False)
-    expires_at = sa.Column(sa.Double(), nullable=False)
+    expires_at = sa.Column(Time, nullable=False)
 
 
 class CanceledRequest(Base):
@@ -240,7 +245,7 @@ class CanceledRequest(Base):
 
     __tablename__ = 'canceled_requests'
     request_id = sa.Column(sa.String(64), primary_key=True)
-    at = sa.Column(sa.Double(), nullable=False, index=True)
+    at = sa.Column(Time, nullable=False, index=True)
 
 
 class AnsweredRequest(Base):
@@ -252,7 +257,7 @@ class AnsweredRequest(Base):
     __tablename__ = 'answered_requests'
     request_id = sa.Column(sa.String(64), primary_key=True)
     load_balancer_id = sa.Column(sa.String(36), nullable=False)
-    at = sa.Column(sa.Double(), nullable=False, index=True)
+    at = sa.Column(Time, nullable=False, index=True)
 
 
 class Vip(Base):
@@ -311,7 +316,7 @@ class Tombstone(Base):
     __tablename__ = 'tombstones'
     load_balancer_id = sa.Column(sa.String(36), primary_key=True)
     pending = sa.Column(Document, nullable=True)
-    at = sa.Column(sa.Double(), nullable=False, index=True)
+    at = sa.Column(Time, nullable=False, index=True)
 
 
 class Miss(Base):
@@ -324,7 +329,7 @@ class Miss(Base):
     __tablename__ = 'misses'
     load_balancer_id = sa.Column(sa.String(36), primary_key=True)
     number = sa.Column(sa.Integer, nullable=False)
-    first_at = sa.Column(sa.Double(), nullable=False)
+    first_at = sa.Column(Time, nullable=False)
 
 
 class Hypervisor(Base):
@@ -339,7 +344,7 @@ class Hypervisor(Base):
 
     __tablename__ = 'hypervisors'
     host = sa.Column(sa.String(255), primary_key=True)
-    last_seen = sa.Column(sa.Double(), nullable=False, default=0)
+    last_seen = sa.Column(Time, nullable=False, default=0)
     in_service = sa.Column(sa.Boolean, nullable=False, default=True)
     state = sa.Column(Document, nullable=False, default='{}')
     report_epoch = sa.Column(sa.BigInteger, nullable=False, default=0)
@@ -391,7 +396,7 @@ class HostKey(Base):
     member_id = sa.Column(sa.String(36), nullable=False)
     entry = sa.Column(Document, nullable=False)
     unused_generation = sa.Column(sa.BigInteger, nullable=True)
-    free_at = sa.Column(sa.Double(), nullable=True)
+    free_at = sa.Column(Time, nullable=True)
 
 
 class MemberWay(Base):

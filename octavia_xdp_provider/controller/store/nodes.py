@@ -8,6 +8,7 @@ import json
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy import orm
 
 from octavia_xdp_provider.contracts import errors
 from octavia_xdp_provider.contracts import fields
@@ -198,7 +199,8 @@ def _checked_zone(zone: str | None) -> str | None:
     return zone
 
 
-def _checked(session: Any, host: str, pools: Iterable[str]) -> str | None:
+def _checked(session: orm.Session, host: str, pools: Iterable[str]
+             ) -> str | None:
     """Check that pools are not shared, and return them for the database."""
     pools = list(pools)
     for text in pools:

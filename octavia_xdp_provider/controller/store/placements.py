@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy import orm
 
 from octavia_xdp_provider.controller.store import base
 from octavia_xdp_provider.controller.store import marks
@@ -170,7 +171,7 @@ class Placements(base.Queries):
                 else counted.where(models.Node.zone == zone)))
 
 
-def _count_removals(session: Any, number: int,
+def _count_removals(session: orm.Session, number: int,
                     budget: tuple[int, float] | None) -> bool:
     """Count removals; return False if the budget does not allow them."""
     if budget:
@@ -181,7 +182,7 @@ def _count_removals(session: Any, number: int,
     return True
 
 
-def _forget_removals(session: Any, span_s: float) -> None:
+def _forget_removals(session: orm.Session, span_s: float) -> None:
     """Delete removals outside the span, or in the future, which precede a
     clock that was set back."""
     at, now = models.Removal.at, base.now(session)
@@ -189,7 +190,7 @@ def _forget_removals(session: Any, span_s: float) -> None:
         (at <= now - span_s) | (at > now)).delete()
 
 
-def _add(session: Any, load_balancer_id: str, hosts: Iterable[str],
+def _add(session: orm.Session, load_balancer_id: str, hosts: Iterable[str],
          generation: int) -> None:
     hosts = list(hosts)
     for host in hosts:
@@ -205,7 +206,8 @@ def _add(session: Any, load_balancer_id: str, hosts: Iterable[str],
             id=load_balancer_id).update({'changed_at': base.now(session)})
 
 
-def _is_on(session: Any, load_balancer_id: str, hosts: frozenset[str]) -> bool:
+def _is_on(session: orm.Session, load_balancer_id: str, hosts: frozenset[str]
+           ) -> bool:
     row = session.get(models.LoadBalancer, load_balancer_id)
     placed = session.query(models.Placement.host).filter_by(
         load_balancer_id=load_balancer_id, removed_generation=None)
@@ -213,7 +215,7 @@ def _is_on(session: Any, load_balancer_id: str, hosts: frozenset[str]) -> bool:
             and {host for host, in placed} == hosts)
 
 
-def _removals(session: Any, span_s: float) -> int:
+def _removals(session: orm.Session, span_s: float) -> int:
     now = base.now(session)
     return int(session.scalar(sa.select(
         sa.func.sum(models.Removal.number)).where(

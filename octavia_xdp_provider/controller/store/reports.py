@@ -102,7 +102,7 @@ class Reports(base.Queries):
                      all_marked)
 
 
-def _mark_if_it_counts(session: Any, host: str, before: str,
+def _mark_if_it_counts(session: base.Session, host: str, before: str,
                        state: dict[str, Any]) -> bool:
     """Mark all load balancers on a node if its state affects statuses.
 
@@ -117,7 +117,7 @@ def _mark_if_it_counts(session: Any, host: str, before: str,
     return counts
 
 
-def _take_held(rows: Any, host: str, epoch: int,
+def _take_held(rows: sa.Connection, host: str, epoch: int,
                report: messages.Report) -> set[str]:
     touched = set()
     held, history = report['held'], histories.to_store(rows, report)
@@ -146,7 +146,7 @@ def _take_held(rows: Any, host: str, epoch: int,
     return touched
 
 
-def _forget_placements(rows: Any, host: str, epoch: int) -> set[str]:
+def _forget_placements(rows: sa.Connection, host: str, epoch: int) -> set[str]:
     """Reset placements that a complete epoch has not reported."""
     unreported = (_PLACEMENTS.c.host == host,
                   _PLACEMENTS.c.report_epoch != epoch,
@@ -159,14 +159,14 @@ def _forget_placements(rows: Any, host: str, epoch: int) -> set[str]:
     return ids
 
 
-def _confirm_gone(rows: Any, host: str, as_of: int) -> set[str]:
+def _confirm_gone(rows: sa.Connection, host: str, as_of: int) -> set[str]:
     """Delete placements that the node was to remove and has removed."""
     gone = set(rows.execute(_LEFT, {'host': host, 'as_of': as_of}).scalars())
     _confirm_removed(rows, host, gone, as_of)
     return gone
 
 
-def _confirm_removed(session: Any, host: str, ids: Iterable[str],
+def _confirm_removed(session: base.Session, host: str, ids: Iterable[str],
                      as_of: int) -> None:
     """Delete placements, except those that another controller has just
     restored, so that they are no longer leaving."""

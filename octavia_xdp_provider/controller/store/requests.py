@@ -19,6 +19,7 @@ from typing import Any
 from typing import NamedTuple
 
 import sqlalchemy as sa
+from sqlalchemy import orm
 
 from octavia_xdp_provider.contracts import address_policy
 from octavia_xdp_provider.contracts import changes
@@ -147,7 +148,7 @@ class Requests(base.Queries):
                 'key': change.get('load_balancer_id')}).scalar()
         return text and making.of(text)
 
-    def _store(self, session: Any, key: str, row: Any,
+    def _store(self, session: orm.Session, key: str, row: Any,
                making: prepared_.Making, pending: dict[str, Any],
                limits: limits_.Limits,
                prepared: prepared_.Prepared | None) -> None:
@@ -262,7 +263,7 @@ def _set_pending(session: Any, row: Any, pending: dict[str, Any],
     session.flush()
 
 
-def _checked(session: Any, prepared: prepared_.Prepared
+def _checked(session: orm.Session, prepared: prepared_.Prepared
              ) -> tuple[spec.Document | None, spec.Document, str]:
     """:returns: the document before and after a change, and its text.
 
@@ -294,7 +295,7 @@ def _drop(session: Any, key: str, request: str) -> bool:
     return True
 
 
-def _forget_requests(session: Any, now: float) -> None:
+def _forget_requests(session: orm.Session, now: float) -> None:
     for table in (models.AnsweredRequest, models.CanceledRequest):
         session.query(table).filter(table.at < now - REMEMBER_S).delete()
 

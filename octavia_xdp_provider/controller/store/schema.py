@@ -2,11 +2,13 @@
 """Creates and upgrades the controller's database."""
 
 import os
+from typing import Any
 
 from alembic import command
 from alembic import config as alembic_config
 from alembic import migration
 from alembic import script
+from oslo_config import cfg
 from oslo_db import exception as db_exception
 from oslo_db.sqlalchemy import enginefacade
 from oslo_log import log as logging
@@ -26,7 +28,7 @@ class SchemaError(Exception):
     """The database cannot be reached or is not at the required version."""
 
 
-def context_manager(conf):
+def context_manager(conf: cfg.ConfigOpts) -> Any:
     """Return the enginefacade of ``[database] connection``, not connected yet.
 
     :raises ConfigurationError: oslo.db does not support the URL's scheme.
@@ -53,7 +55,7 @@ def context_manager(conf):
     return manager
 
 
-def _alembic(engine):
+def _alembic(engine: sa.Engine) -> alembic_config.Config:
     config = alembic_config.Config()
     config.set_main_option(
         'script_location', os.path.join(os.path.dirname(__file__),
@@ -62,7 +64,7 @@ def _alembic(engine):
     return config
 
 
-def _versions(engine):
+def _versions(engine: sa.Engine) -> tuple[str | None, str | None]:
     with engine.connect() as connection:
         current = migration.MigrationContext.configure(
             connection).get_current_revision()
@@ -71,7 +73,7 @@ def _versions(engine):
     return current, head
 
 
-def upgrade(manager):
+def upgrade(manager: Any) -> tuple[str | None, str | None]:
     """Upgrade the database to the newest version. Returns (before, after)."""
     engine = manager.writer.get_engine()
     if engine.name == 'sqlite' and engine.url.database:
@@ -81,7 +83,7 @@ def upgrade(manager):
     return before, head
 
 
-def has_snapshot_isolation(manager):
+def has_snapshot_isolation(manager: Any) -> bool:
     """Return whether the server refuses what Octavia's transactions may do.
 
     With snapshot isolation a REPEATABLE READ transaction fails if it reads for
@@ -98,14 +100,14 @@ def has_snapshot_isolation(manager):
     return [value for _, value in variables] == ['ON']
 
 
-def _warn_of_cluster(engine):
+def _warn_of_cluster(engine: sa.Engine) -> None:
     """Warn if controllers cannot safely write to several Galera servers."""
     if engine.name != 'mysql':
         return
     with engine.connect() as connection:
         variables = dict(connection.execute(sa.text(
             "SHOW VARIABLES WHERE Variable_name IN ('wsrep_on', "
-            "'wsrep_cluster_address', 'wsrep_sync_wait')")).all())
+            "'wsrep_cluster_address', 'wsrep_sync_wait')")).tuples().all())
     if (variables.get('wsrep_on') == 'ON'
             and variables.get('wsrep_cluster_address')
             and ~int(variables['wsrep_sync_wait']) & SYNC_WAIT):
@@ -117,7 +119,7 @@ def _warn_of_cluster(engine):
             variables['wsrep_sync_wait'], SYNC_WAIT)
 
 
-def check(manager):
+def check(manager: Any) -> None:
     """Refuse to run on a database of another version.
 
     :raises SchemaError: names the command that upgrades it.

@@ -204,7 +204,8 @@ class Ways(base.Queries):
                     in sorted(changes.documents.items())]
 
 
-def _store_keys(rows: Any, keys: Mapping[tuple[str, int], Key | None]) -> None:
+def _store_keys(rows: sa.Connection, keys: Mapping[tuple[str, int], Key | None]
+                ) -> None:
     for (host, number), key in sorted(keys.items(), key=lambda item: item[0]):
         rows.execute(sa.delete(_KEYS).where(
             _KEYS.c.host == host, _KEYS.c.key == number))
@@ -214,7 +215,7 @@ def _store_keys(rows: Any, keys: Mapping[tuple[str, int], Key | None]) -> None:
                 'entry': json.dumps(key.entry, sort_keys=True)}))
 
 
-def _store_document(rows: Any, host: str, key: str,
+def _store_document(rows: sa.Connection, host: str, key: str,
                     wanted: tuple[str, dict[str, Any]] | None,
                     generation: int) -> hypervisors.HostObject:
     where = (_OBJECTS.c.host == host, _OBJECTS.c.id == key)

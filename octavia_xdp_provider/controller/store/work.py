@@ -169,7 +169,7 @@ class WorkQueue(base.Queries):
         return queued
 
 
-def _find(rows: Any, lease_s: float, limit: int,
+def _find(rows: sa.Connection, lease_s: float, limit: int,
           ids: Iterable[str] = ()) -> list[Any]:
     requested = list(ids)
     if requested:
@@ -179,7 +179,7 @@ def _find(rows: Any, lease_s: float, limit: int,
         'lease_s': lease_s, 'limit': limit})))
 
 
-def forget(rows: Any, item: Item, owner: str) -> bool:
+def forget(rows: sa.Connection, item: Item, owner: str) -> bool:
     """Remove a claimed item within a transaction. Return False if it was
     marked meanwhile or taken over."""
     return bool(rows.execute(_FORGETTING, {
@@ -187,7 +187,7 @@ def forget(rows: Any, item: Item, owner: str) -> bool:
         'seen': item.version}).rowcount)
 
 
-def doubt_sent(session: Any, load_balancer_id: str) -> None:
+def doubt_sent(session: base.Session, load_balancer_id: str) -> None:
     """Have all statuses sent to Octavia again, as it is not known which it
     has.
 

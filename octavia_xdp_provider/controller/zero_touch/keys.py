@@ -6,6 +6,7 @@ of results, and not on the number of all keys.
 """
 
 from collections.abc import Iterable
+from typing import Any
 
 from octavia_xdp_provider.controller.store import ways
 from octavia_xdp_provider.controller.zero_touch import index
@@ -35,7 +36,8 @@ class Keys:
         for key in keys:
             self.put(key)
 
-    def _values(self, key: ways.Key):
+    def _values(self, key: ways.Key
+                ) -> tuple[tuple[index.Index[Any, Name], object], ...]:
         """Return each index with the key's value there."""
         used = key.free_at is None
         unused = used and key.unused_generation is not None

@@ -15,14 +15,14 @@ SEQUENCE = sa.table('sequence', sa.column('id', sa.Integer),
                     sa.column('value', sa.BigInteger))
 
 
-def upgrade():
+def upgrade() -> None:
     _load_balancers()
     _nodes()
     _work()
     _hypervisors()
 
 
-def _load_balancers():
+def _load_balancers() -> None:
     steps.create_table(
         'sequence',
         sa.Column('id', sa.Integer, primary_key=True, autoincrement=False),
@@ -84,7 +84,7 @@ def _load_balancers():
     steps.create_index('usages', 'project_id')
 
 
-def _nodes():
+def _nodes() -> None:
     steps.create_table(
         'nodes',
         sa.Column('host', sa.String(255), primary_key=True),
@@ -142,7 +142,7 @@ def _nodes():
     steps.create_index('listener_counters', 'load_balancer_id')
 
 
-def _work():
+def _work() -> None:
     steps.create_table(
         'work',
         sa.Column('load_balancer_id', sa.String(36), primary_key=True),
@@ -182,7 +182,7 @@ def _work():
         sa.Column('first_at', sa.Double(), nullable=False))
 
 
-def _hypervisors():
+def _hypervisors() -> None:
     steps.create_table(
         'hypervisors',
         sa.Column('host', sa.String(255), primary_key=True),
