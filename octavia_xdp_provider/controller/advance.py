@@ -11,6 +11,12 @@ sent to Octavia or to nodes before that transaction is committed
 ACTIVE again, so statuses of one generation never mix with the next one.
 """
 
+from collections.abc import Callable
+from collections.abc import Mapping
+from collections.abc import Set
+from typing import Any
+
+from oslo_config import cfg
 from oslo_log import log as logging
 
 from octavia_xdp_provider.api import connections
@@ -20,8 +26,13 @@ from octavia_xdp_provider.controller import comparison
 from octavia_xdp_provider.controller import progress as progresses
 from octavia_xdp_provider.controller import status_updates
 from octavia_xdp_provider.controller import workers
+from octavia_xdp_provider.controller.octavia import client
 from octavia_xdp_provider.controller.scheduler import cluster as clusters
+from octavia_xdp_provider.controller.scheduler import service
+from octavia_xdp_provider.controller.store import queries
 from octavia_xdp_provider.controller.store import requests
+from octavia_xdp_provider.controller.store import rows
+from octavia_xdp_provider.controller.store import situations
 from octavia_xdp_provider.controller.store import work
 from octavia_xdp_provider.process import ages
 
@@ -41,9 +52,13 @@ _CROWDED_S = 2.0
 class Advance:
     """Thread-safe, with one thread at a time for each load balancer."""
 
-    def __init__(self, conf, store, octavia, scheduler, notify,
-                 done=lambda key, news: None,
-                 expect=lambda key, generation, hosts: None, waiting=None):
+    def __init__(self, conf: cfg.ConfigOpts, store: queries.Store,
+                 octavia: client.Octavia, scheduler: service.Scheduler,
+                 notify: Callable[[Set[str]], object],
+                 done: Callable[[str, bool], object] = lambda key, news: None,
+                 expect: Callable[[str, int, Set[str]], object] = (
+                     lambda key, generation, hosts: None),
+                 waiting: workers.Waiting | None = None) -> None:
         """:param notify: called with hosts that are to fetch.
 
         :param expect: called before ``notify`` with a load balancer, its
@@ -64,7 +79,8 @@ class Advance:
         self._comparison = comparison.Comparison(store, octavia)
         self._updates = status_updates.StatusUpdates(store, octavia)
 
-    def step(self, item, is_claimed):
+    def step(self, item: work.Item, is_claimed: Callable[[], bool]
+             ) -> workers.Again:
         """Advance a load balancer.
 
         :param is_claimed: called before sending; returns whether this
@@ -78,18 +94,18 @@ class Advance:
         if now is None:
             return self._finish_absent(key, item)
         if now.balancer.pending is not None:
-            again = self._settle_pending(now, item)
+            again = self._settle_pending(now, now.balancer.pending, item)
             if again is not None:
                 return again
             now = self._store.situations.get(key)
-        if _is_changing(now):
+        if now is None or _is_changing(now):
             return None  # The new change has marked it.
         if now.balancer.deleted:
             return self._finish_deletion(now, item, is_claimed)
         if now.balancer.to_be_compared:
             self._comparison.compare(now.balancer)
             now = self._store.situations.get(key)
-            if _is_changing(now) or now.balancer.deleted:
+            if now is None or _is_changing(now) or now.balancer.deleted:
                 return None
         placed = self._scheduler.place(now)
         if placed.notify:
@@ -97,17 +113,19 @@ class Advance:
         self._notify(placed.notify)
         if placed.moved:
             now = self._store.situations.get(key)
-            if _is_changing(now) or now.balancer.deleted:
+            if now is None or _is_changing(now) or now.balancer.deleted:
                 return None
         if self._divide_limits(now):
             return 0.0
         later = (0.0 if placed.conflict else _earlier(
             placed.again_in_s, _BUDGET_S if placed.deferred else None))
-        again = self._send_statuses(now, is_claimed,
-                                    item if later is None else None)
-        return again if later is None else _earlier(again, later)
+        sent = self._send_statuses(now, is_claimed,
+                                   item if later is None else None)
+        if later is None or sent is workers.FINISHED:
+            return sent
+        return _earlier(sent, later)
 
-    def _divide_limits(self, now):
+    def _divide_limits(self, now: situations.Situation) -> bool:
         """Store which nodes announce the VIPs if they share a limit of
         connections, and return whether that has changed."""
         row = now.balancer
@@ -132,13 +150,14 @@ class Advance:
 
     # Pending changes
 
-    def _settle_pending(self, now, item):
+    def _settle_pending(self, now: situations.Situation,
+                        pending: Mapping[str, Any], item: work.Item
+                        ) -> float | None:
         """Promote or drop the pending change.
 
         :returns: None if that is done, or seconds until the next step.
         """
         row = now.balancer
-        pending = row.pending
         if committed.holds(pending,
                            self._octavia.provisioning_status(row.id)):
             generation = self._store.load_balancers.promote(
@@ -151,23 +170,25 @@ class Advance:
             return None
         return self._wait_or_drop(row.id, pending, item)
 
-    def _wait_or_drop(self, key, pending, item):
-        remaining_s = (pending['deadline'] + self._conf.confirm_timeout
-                       - self._store.database.now())
+    def _wait_or_drop(self, key: str, pending: Mapping[str, Any],
+                      item: work.Item) -> float | None:
+        remaining_s: float = (
+            pending['deadline'] + self._conf.confirm_timeout
+            - self._store.database.now())
         if (remaining_s > work.LATER_MAX_S
                 and item.failures > _COMMIT_CHECKS_MAX):
             remaining_s = 0  # The clock was set back.
         if remaining_s > 0:
             first_s = (requests.UNREPORTED_S if pending.get('reports_end')
                        else _COMMIT_FIRST_S)
-            return min(first_s * 2 ** item.failures, _COMMIT_MAX_S,
+            return min(first_s * 2.0 ** item.failures, _COMMIT_MAX_S,
                        remaining_s + 0.1)
         if self._store.requests.drop(key, pending['request']):
             LOG.warning('Load balancer %s: Octavia has not committed %s, '
                         'which is dropped.', key, _describe(pending))
         return None
 
-    def _finish_absent(self, key, item):
+    def _finish_absent(self, key: str, item: work.Item) -> workers.Again:
         """Finish the deletion of a load balancer that is not stored."""
         pending = self._store.load_balancers.tombstone(key)
         if pending is None:
@@ -183,7 +204,8 @@ class Advance:
         self._store.requests.drop(key, pending['request'])
         return None
 
-    def _notify_nodes(self, now, generation=None):
+    def _notify_nodes(self, now: situations.Situation,
+                      generation: int | None = None) -> None:
         hosts = {row.host for row in now.placements} & _reachable(now)
         if generation is not None:
             self._expect(now.balancer.id, generation, hosts)
@@ -191,7 +213,9 @@ class Advance:
 
     # Statuses
 
-    def _send_statuses(self, now, is_claimed, item):
+    def _send_statuses(self, now: situations.Situation,
+                       is_claimed: Callable[[], bool], item: work.Item | None
+                       ) -> workers.Again:
         """:param item: None if a further step is due in any case."""
         row, progress = now.balancer, _progress(now)
         remaining_s = ages.left(row.changed_at, self._conf.status_timeout,
@@ -218,7 +242,8 @@ class Advance:
 
     # Deletion
 
-    def _finish_deletion(self, now, item, is_claimed):
+    def _finish_deletion(self, now: situations.Situation, item: work.Item,
+                         is_claimed: Callable[[], bool]) -> float | None:
         row, leaving = now.balancer, _progress(now).leaving
         if not leaving:
             if not is_claimed():
@@ -248,7 +273,7 @@ class Advance:
         self._notify_nodes(now)
         return None
 
-    def _send_deleted(self, row, item):
+    def _send_deleted(self, row: rows.LoadBalancer, item: work.Item) -> None:
         # An earlier message whose answer was lost may have deleted it: do not
         # send DELETED of a load balancer that is gone.
         if not item.failures or self._octavia.provisioning_status(
@@ -258,30 +283,29 @@ class Advance:
                 | status_updates.objects(row))
 
 
-def _is_changing(now):
+def _is_changing(now: situations.Situation) -> bool:
     """Return whether a change has to be settled first."""
-    return (now is None or not now.balancer.generation
-            or now.balancer.pending is not None)
+    return not now.balancer.generation or now.balancer.pending is not None
 
 
-def _reachable(now):
+def _reachable(now: situations.Situation) -> set[str]:
     """Return the hosts that report and apply changes."""
     return {host for host, condition in clusters.conditions(
         now.conditions).items() if condition in clusters.REACHABLE}
 
 
-def _progress(now):
+def _progress(now: situations.Situation) -> progresses.Progress:
     return progresses.Progress(now.balancer.generation, now.placements,
                                _reachable(now), now.states,
                                spec.undecided(now.balancer.document))
 
 
-def _earlier(*times_s):
+def _earlier(*times_s: float | None) -> float | None:
     return min((time_s for time_s in times_s if time_s is not None),
                default=None)
 
 
-def _describe(pending):
+def _describe(pending: Mapping[str, Any]) -> str:
     change = pending['change']
     if change is None:
         return 'the deletion'

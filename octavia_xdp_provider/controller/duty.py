@@ -9,14 +9,20 @@ Each controller observes the nodes' heartbeats, so that a new leader knows
 since when they could have arrived.
 """
 
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Mapping
 import time
 
+from oslo_config import cfg
 from oslo_log import log as logging
 
 from octavia_xdp_provider.controller.scheduler import balancing
 from octavia_xdp_provider.controller.scheduler import cluster as clusters
 from octavia_xdp_provider.controller.scheduler import liveness
+from octavia_xdp_provider.controller.scheduler import service
 from octavia_xdp_provider.controller.store import leases
+from octavia_xdp_provider.controller.store import queries
 from octavia_xdp_provider.controller.store import rows
 from octavia_xdp_provider.process import loops
 
@@ -44,14 +50,15 @@ _BY_HEARTBEATS = frozenset(condition.value for condition in (
 class Leadership:
     """This process's view of the lease. Thread-safe."""
 
-    def __init__(self, store, owner, lease_s):
+    def __init__(self, store: queries.Store, owner: str, lease_s: float
+                 ) -> None:
         self._store = store
         self._owner = owner
         self._lease_s = lease_s
-        self._token = None
+        self._token: int | None = None
         self._until = 0.0
 
-    def renew(self):
+    def renew(self) -> None:
         """Take or renew the lease."""
         before = time.monotonic()
         token = self._store.leases.acquire(LEASE, self._owner, self._lease_s)
@@ -61,11 +68,11 @@ class Leadership:
             LOG.info('This controller is no longer the leader.')
         self._token, self._until = token, before + self._lease_s
 
-    def token(self):
+    def token(self) -> int | None:
         """Return the token, or None if another controller leads or may."""
         return self._token if time.monotonic() < self._until else None
 
-    def resign(self):
+    def resign(self) -> None:
         self._token = None
         self._store.leases.resign(LEASE, self._owner)
 
@@ -73,8 +80,11 @@ class Leadership:
 class Duty(loops.Loop):
     """Runs until ``stop`` is called. Woken when a node is new."""
 
-    def __init__(self, conf, store, leadership, scheduler, notify, changed,
-                 come_round=lambda: None):
+    def __init__(self, conf: cfg.ConfigOpts, store: queries.Store,
+                 leadership: Leadership, scheduler: service.Scheduler,
+                 notify: Callable[[Iterable[str]], object],
+                 changed: Callable[[], object],
+                 come_round: Callable[[], None] = lambda: None) -> None:
         """:param notify: called with hosts that are to fetch.
 
         :param changed: called when load balancers were marked.
@@ -92,16 +102,17 @@ class Duty(loops.Loop):
         self._liveness = liveness.Liveness(
             self._conf.node_timeout / 2,
             _PATIENCE * self._conf.node_timeout)
-        self._due = {}  # method → time
+        # method → time
+        self._due: dict[Callable[[], None], float] = {}
 
-    def run(self):
+    def run(self) -> None:
         super().run()
         try:
             self._leadership.resign()
         except Exception:
             LOG.exception('Failed to release the lease, which will expire.')
 
-    def step(self):
+    def step(self) -> None:
         self._leadership.renew()
         now, nodes = self._store.nodes.heard()
         self._liveness.observe(now, [last_seen for last_seen, *_
@@ -117,14 +128,16 @@ class Duty(loops.Loop):
         if self._is_due(self._rebalance, _REBALANCE_S):
             self._rebalance()
 
-    def _is_due(self, method, interval_s):
+    def _is_due(self, method: Callable[[], None], interval_s: float) -> bool:
         now = time.monotonic()
         if now < self._due.get(method, 0.0):
             return False
         self._due[method] = now + interval_s
         return True
 
-    def _judge(self, now, nodes, token):
+    def _judge(self, now: float,
+               nodes: Mapping[str, tuple[float, bool, bool, str | None]],
+               token: int) -> None:
         """Store conditions that have changed."""
         dead_s = max(self._conf.node_timeout, self._conf.replace_after)
         changed = {}
@@ -151,7 +164,7 @@ class Duty(loops.Loop):
             self._due.clear()
         self._changed()
 
-    def _mark_short(self):
+    def _mark_short(self) -> None:
         zones = self._store.nodes.zones()
         live = [zones.get(host, '') for host, condition
                 in self._store.nodes.conditions().items()
@@ -161,14 +174,14 @@ class Duty(loops.Loop):
                 _SHORT_MAX):
             self._changed()
 
-    def _mend(self):
+    def _mend(self) -> None:
         begun = self._balancing.mend()
         if begun:
             self._store.work.mark([key for key, _ in begun])
             self._notify([host for _, host in begun])
             self._changed()
 
-    def _rebalance(self):
+    def _rebalance(self) -> None:
         waiting, _ = self._store.work.waiting()
         if waiting > _SHORT_MAX:
             return  # There is more urgent work.

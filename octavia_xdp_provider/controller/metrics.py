@@ -5,14 +5,20 @@ Counters and the histogram are of this process. The other metrics are read from
 the database at each scrape, and are the same in every controller.
 """
 
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Iterator
 import threading
 import time
 
+from oslo_config import cfg
 from oslo_log import log as logging
 import prometheus_client
 from prometheus_client import core
 
 from octavia_xdp_provider.controller.octavia import limited
+from octavia_xdp_provider.controller.store import figures as figures_module
+from octavia_xdp_provider.controller.store import queries
 from octavia_xdp_provider.controller.store import rows
 
 LOG = logging.getLogger(__name__)
@@ -118,17 +124,18 @@ class Collector:
     :param placement: the options of ``[placement]``.
     """
 
-    def __init__(self, store, leads, placement):
+    def __init__(self, store: queries.Store, leads: Callable[[], bool],
+                 placement: cfg.ConfigOpts.GroupAttr) -> None:
         self._placement = placement
         self._store = store
         self._leads = leads
         self._turn = threading.Lock()
 
-    def describe(self):
+    def describe(self) -> list[core.Metric]:
         """Do not read the database at registration."""
         return []
 
-    def collect(self):
+    def collect(self) -> Iterator[core.Metric]:
         """Called by Prometheus' registry."""
         yield _gauge('leader', 'Whether this controller leads',
                      float(self._leads()))
@@ -156,7 +163,7 @@ class Collector:
         yield family
 
 
-def _outgoing():
+def _outgoing() -> core.GaugeMetricFamily:
     family = _family('outgoing_calls', 'Calls of this controller to other '
                      'services', 'service', 'state')
     for service, states in sorted(limited.calls().items()):
@@ -165,7 +172,7 @@ def _outgoing():
     return family
 
 
-def _all(figures):
+def _all(figures: figures_module.Figures) -> Iterator[core.Metric]:
     yield _gauge('generation', 'The newest generation', figures.generation)
     yield _gauge('work_items', 'Load balancers that somebody has to look at, '
                  'now or later', figures.marked)
@@ -181,7 +188,8 @@ def _all(figures):
     yield from _of_hypervisors(figures.hypervisors)
 
 
-def _of_nodes(nodes):
+def _of_nodes(nodes: Iterable[figures_module.NodeFigures]
+              ) -> Iterator[core.Metric]:
     conditions = _family('node_condition', 'How the leader judges an LB '
                          'node: 1 for the condition that it is in',
                          'host', 'condition')
@@ -217,7 +225,8 @@ def _of_nodes(nodes):
                 *gauges.values())
 
 
-def _of_hypervisors(hypervisors):
+def _of_hypervisors(hypervisors: Iterable[figures_module.HypervisorFigures]
+                    ) -> Iterator[core.Metric]:
     silence = _family('hypervisor_silence_seconds', 'Since the last call of '
                       'the agent of a hypervisor in service', 'host')
     ports = _family('hypervisor_ports', 'Ports with members on a hypervisor '
@@ -231,9 +240,9 @@ def _of_hypervisors(hypervisors):
     yield from (silence, ports)
 
 
-def _gauge(name, text, value):
+def _gauge(name: str, text: str, value: float) -> core.GaugeMetricFamily:
     return core.GaugeMetricFamily(PREFIX + name, text, value=value)
 
 
-def _family(name, text, *labels):
+def _family(name: str, text: str, *labels: str) -> core.GaugeMetricFamily:
     return core.GaugeMetricFamily(PREFIX + name, text, labels=labels)

@@ -5,13 +5,18 @@ Any number of controllers may share a database. All of them serve calls and
 work; one is the leader. Each may be killed at any time.
 """
 
+from collections.abc import Callable
+from collections.abc import Iterable
 import os
 import threading
 import uuid
 
+from oslo_config import cfg
 from oslo_log import log as logging
+import oslo_messaging
 
 from octavia_xdp_provider.config import options
+from octavia_xdp_provider.contracts import host_messages
 from octavia_xdp_provider.contracts import host_rpc
 from octavia_xdp_provider.contracts import rpc
 from octavia_xdp_provider.controller import advance
@@ -33,6 +38,7 @@ from octavia_xdp_provider.controller.octavia import client
 from octavia_xdp_provider.controller.octavia import errors
 from octavia_xdp_provider.controller.scheduler import service as scheduler
 from octavia_xdp_provider.controller.store import limits
+from octavia_xdp_provider.controller.store import load_balancers
 from octavia_xdp_provider.controller.store import queries
 from octavia_xdp_provider.controller.store import schema
 from octavia_xdp_provider.controller.zero_touch import notified
@@ -58,7 +64,7 @@ PING_S = 5.0
 class Controller:
     """Wires the parts together; ``run`` until ``stop`` is called."""
 
-    def __init__(self, conf):
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
         manager = schema.context_manager(conf)
         schema.check(manager)
         self._conf = conf
@@ -119,7 +125,8 @@ class Controller:
             conf.placement))
         self._check_health(transport)
 
-    def _node_servers(self, sent, watch):
+    def _node_servers(self, sent: pages.Pages, watch: Callable[[], None]
+                      ) -> node_servers.NodeServers:
         return node_servers.NodeServers(
             self._conf, self._store.nodes.hosts, {
                 rpc.CONTROLLER_TOPIC: [node_api.NodesEndpoint(
@@ -129,7 +136,8 @@ class Controller:
                     node_api.HeartbeatEndpoint(self._heartbeats.note_alive)]},
             self.metrics, watch, page=sent.next)
 
-    def _host_servers(self, watch):
+    def _host_servers(self, watch: Callable[[], None]
+                      ) -> node_servers.NodeServers:
         return node_servers.NodeServers(
             self._conf, self._store.hypervisors.hosts, {
                 host_rpc.CONTROLLER_TOPIC: [host_api.HostsEndpoint(
@@ -137,7 +145,7 @@ class Controller:
                     self._pass_flows_on)]},
             self.metrics, watch, broker.host_vhost, host_rpc.WakeupClient)
 
-    def _check_health(self, transport):
+    def _check_health(self, transport: oslo_messaging.Transport) -> None:
         for name, attempt in (
                 ('database', self._store.database.now),
                 # A controller of an earlier release may answer.
@@ -146,16 +154,16 @@ class Controller:
             self._monitoring.repeat(name, health.Repeated(
                 name, attempt, CHECK_INTERVAL_S, CHECK_LIMIT_S))
 
-    def stop(self):
+    def stop(self) -> None:
         """Ask ``run`` to return. Safe in a signal handler."""
         self._stop.set()
 
-    def reload(self):
+    def reload(self) -> None:
         """Apply changed options to all load balancers."""
         self._store.work.mark_all()
         self._workers.wake()
 
-    def run(self):
+    def run(self) -> None:
         """Serve until ``stop`` is called.
 
         :raises ConfigurationError: it cannot listen at a configured address.
@@ -193,7 +201,7 @@ class Controller:
             thread.join()
         LOG.info('Controller %s has stopped.', self._conf.host)
 
-    def _serve(self):
+    def _serve(self) -> None:
         """Answer drivers once the broker is available."""
         try:
             self._server.start()
@@ -204,10 +212,11 @@ class Controller:
         self.serving.set()
         LOG.info('Controller %s serves.', self._conf.host)
 
-    def _run_resync(self):
+    def _run_resync(self) -> None:
         self._resync.run(self._leadership.token)
 
-    def _lead(self, work, interval_s, failure):
+    def _lead(self, work: Callable[[], object], interval_s: float, failure: str
+              ) -> None:
         """Do the leader's work at intervals."""
         logged = None
         while not self._stop.wait(interval_s):
@@ -223,17 +232,18 @@ class Controller:
             except Exception:
                 LOG.exception('%s.', failure)
 
-    def _notify(self, hosts):
+    def _notify(self, hosts: Iterable[str]) -> None:
         """Notify nodes of changes."""
         self._nodes.notify(hosts)
 
-    def _wake_zero_touch(self):
+    def _wake_zero_touch(self) -> None:
         self._zero_touch.wake()
 
-    def _pass_flows_on(self, host, port, flows):
+    def _pass_flows_on(self, host: str, port: str,
+                       flows: list[host_messages.Flow]) -> None:
         self._hosts.send(host, lambda client: client.flows(host, port, flows))
 
-    def _promoted(self, promoted):
+    def _promoted(self, promoted: load_balancers.Promoted) -> None:
         """Handle a committed change (store.load_balancers.Promoted)."""
         if promoted.zero_touch:
             self._zero_touch.wake()
@@ -244,11 +254,12 @@ class Controller:
                              promoted.hosts)
         self._notify(promoted.hosts)
 
-    def _changed(self, load_balancer_ids):
+    def _changed(self, load_balancer_ids: Iterable[str]) -> None:
         """Handle load balancers that were marked."""
         self._workers.wake(ids=load_balancer_ids)
 
-    def _reported(self, host, load_balancer_ids, generations):
+    def _reported(self, host: str, load_balancer_ids: Iterable[str],
+                  generations: dict[str, int]) -> None:
         """Handle load balancers that a node has reported on."""
         if not load_balancer_ids:
             self._workers.wake()
@@ -262,7 +273,7 @@ class Controller:
         if unexpected:
             self._workers.wake(REPORTS_S, unexpected)
 
-    def _stored(self, reports_end):
+    def _stored(self, reports_end: bool) -> None:
         """Handle a change that Octavia has not committed yet."""
         if not reports_end:
             self._workers.wake(COMMIT_S)

@@ -7,15 +7,23 @@ retried at growing intervals, and its error is logged once. Nor does an item
 that waits long for another service (``Waiting``): another thread takes over.
 """
 
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Iterator
 from concurrent import futures
 import contextlib
+import enum
 import heapq
 import threading
 import time
+from typing import Final
+from typing import TypeAlias
 
 from oslo_log import log as logging
 
 from octavia_xdp_provider.controller.octavia import errors
+from octavia_xdp_provider.controller.store import queries
+from octavia_xdp_provider.controller.store import work
 
 LOG = logging.getLogger(__name__)
 
@@ -27,7 +35,16 @@ _SOON_S = 0.01
 _BACKOFF_FIRST_S = 0.5
 _BACKOFF_MAX_S = 60.0
 # Result of a step that has finished its item itself.
-FINISHED = object()
+class Finished(enum.Enum):
+    FINISHED = enum.auto()
+
+
+FINISHED: Final = Finished.FINISHED
+
+# What a step returns, and the step: see Advance.step.
+Again: TypeAlias = float | Finished | None
+Step: TypeAlias = Callable[[work.Item, Callable[[], bool]], Again]
+
 # Items that may wait for other services at a time, each in a thread.
 WAITING_MAX = 100
 
@@ -35,23 +52,24 @@ WAITING_MAX = 100
 class Waiting:
     """Items that wait long for another service. Thread-safe."""
 
-    def __init__(self, most=WAITING_MAX):
+    def __init__(self, most: int = WAITING_MAX) -> None:
         self._most = most
-        self._keys = set()
-        self.changed = lambda key: None  # called when a wait begins or ends
+        self._keys: set[str] = set()
+        # Called when a wait begins or ends.
+        self.changed: Callable[[str], None] = lambda key: None
 
     @property
-    def keys(self):
+    def keys(self) -> frozenset[str]:
         """Ids of the load balancers that wait."""
         return frozenset(self._keys)
 
     @property
-    def is_full(self):
+    def is_full(self) -> bool:
         """Whether no other item may wait, and has to be tried later."""
         return len(self._keys) >= self._most
 
     @contextlib.contextmanager
-    def of(self, key):
+    def of(self, key: str) -> Iterator[None]:
         """Count a load balancer as waiting during the context."""
         self._keys.add(key)
         self.changed(key)
@@ -65,8 +83,10 @@ class Waiting:
 class Workers:
     """Processes items until ``stop`` is called. ``wake`` is thread-safe."""
 
-    def __init__(self, store, step, owner, threads, lease_s,
-                 come_round=lambda: None, waiting=None):
+    def __init__(self, store: queries.Store, step: Step, owner: str,
+                 threads: int, lease_s: float,
+                 come_round: Callable[[], object] = lambda: None,
+                 waiting: Waiting | None = None) -> None:
         """:param step: see Advance.step.
 
         :param owner: unique to this run of this process.
@@ -86,17 +106,24 @@ class Workers:
         self._waiting.changed = self._on_wait_changed
         self._stopping = threading.Event()
         self._lock = threading.Lock()
-        self._busy = {}    # load balancer id → item in progress
-        self._claimed = {}  # load balancer id → start of its claim
-        self._begun = {}   # load balancer id → start of its processing
-        self._due = []     # heap of (time, ids) of own items due later
-        self._later = set()  # their ids, unless they were claimed meanwhile
-        self._requested = set()  # ids of own items that are due
+        # Items in progress, and when their claim and their processing began,
+        # by load balancer id.
+        self._busy: dict[str, work.Item] = {}
+        self._claimed: dict[str, float] = {}
+        self._begun: dict[str, float] = {}
+        # A heap of (time, ids) of own items that are due later.
+        self._due: list[tuple[float, list[str]]] = []
+        # Their ids, unless they were claimed meanwhile.
+        self._later: set[str] = set()
+        # Ids of own items that are due.
+        self._requested: set[str] = set()
         self._may_be_due = True  # whether other items may be due
         self._poll_at = 0.0
-        self._logged_errors = {}  # load balancer id → last error logged
+        # load balancer id → last error logged
+        self._logged_errors: dict[str, str] = {}
 
-    def wake(self, in_s=0.0, ids=None):
+    def wake(self, in_s: float = 0.0, ids: Iterable[str] | None = None
+             ) -> None:
         """Claim items that this process has marked.
 
         :param in_s: seconds to wait, unless they are claimed earlier.
@@ -115,12 +142,12 @@ class Workers:
         # Even if due later: the thread has to adjust its wait.
         self._woken.set()
 
-    def stop(self):
+    def stop(self) -> None:
         """Ask ``run`` to finish items in progress and return."""
         self._stopping.set()
         self._woken.set()
 
-    def busy_s(self):
+    def busy_s(self) -> float:
         """Return the longest time in seconds of an item in progress, or 0.
 
         Items that wait for another service do not count.
@@ -130,18 +157,18 @@ class Workers:
             return now - min((since for key, since in self._begun.items()
                               if key not in waiting), default=now)
 
-    def _on_wait_changed(self, key):
+    def _on_wait_changed(self, key: str) -> None:
         """Adjust to a wait that begins or ends."""
         with self._lock:
             if key in self._begun:
                 self._begun[key] = time.monotonic()
         self._woken.set()
 
-    def _idle(self):
+    def _idle(self) -> int:
         """Return the number of idle threads. The caller holds the lock."""
         return self._threads - len(self._busy.keys() - self._waiting.keys)
 
-    def run(self):
+    def run(self) -> None:
         pool = futures.ThreadPoolExecutor(self._threads + WAITING_MAX,
                                           thread_name_prefix='worker')
         renewals = threading.Thread(target=self._renew, name='claims')
@@ -165,7 +192,7 @@ class Workers:
         except Exception:
             LOG.exception('Failed to release claims, which will expire.')
 
-    def _claim(self, pool):
+    def _claim(self, pool: futures.Executor) -> None:
         """Claim requested items, and at intervals other due ones."""
         began = time.monotonic()
         with self._lock:
@@ -185,7 +212,8 @@ class Workers:
             self._take(pool, began, self._store.work.claim(
                 self._owner, idle - len(requested), self._lease_s))
 
-    def _take(self, pool, began, items):
+    def _take(self, pool: futures.Executor, began: float,
+              items: Iterable[work.Item]) -> None:
         for item in items:
             with self._lock:
                 self._busy[item.load_balancer_id] = item
@@ -193,7 +221,7 @@ class Workers:
                 self._later.discard(item.load_balancer_id)
             pool.submit(self._work, item)
 
-    def _collect_due(self, now):
+    def _collect_due(self, now: float) -> None:
         """Move items that are due now to the requested ones. The caller holds
         the lock."""
         while self._due and self._due[0][0] <= now:
@@ -203,7 +231,7 @@ class Workers:
             self._may_be_due |= not ids
         self._may_be_due |= now >= self._poll_at
 
-    def _pause_s(self):
+    def _pause_s(self) -> float:
         """Return the seconds until an item is due or the next poll."""
         with self._lock:
             if self._idle() <= 0:
@@ -215,7 +243,7 @@ class Workers:
                         self._due[0][0] if self._due else self._poll_at)
             return min(POLL_S, max(0.0, until - now))
 
-    def _work(self, item):
+    def _work(self, item: work.Item) -> None:
         key = item.load_balancer_id
         with self._lock:
             self._begun[key] = time.monotonic()
@@ -241,7 +269,7 @@ class Workers:
                 # More items may be due than there were idle threads.
                 self._woken.set()
 
-    def _advance(self, item):
+    def _advance(self, item: work.Item) -> Again:
         key = item.load_balancer_id
         try:
             again_in_s = self._step(item, lambda: self._is_mine(key))
@@ -253,10 +281,10 @@ class Workers:
         else:
             self._logged_errors.pop(key, None)
             return again_in_s
-        return min(_BACKOFF_FIRST_S * 2 ** min(item.failures, 10),
+        return min(_BACKOFF_FIRST_S * 2.0 ** min(item.failures, 10),
                    _BACKOFF_MAX_S)
 
-    def _is_mine(self, key):
+    def _is_mine(self, key: str) -> bool:
         """Return whether no other controller has taken an item over.
 
         Others can do so once the claim has expired. For most of the claim the
@@ -270,14 +298,14 @@ class Workers:
             return True
         return self._store.work.is_claimed_by(self._owner, key)
 
-    def _log_once(self, key, text, log):
+    def _log_once(self, key: str, text: str, log: Callable[..., None]) -> None:
         if self._logged_errors.get(key) != text:
             log('Load balancer %s: %s; trying again.', key, text)
         if len(self._logged_errors) > 10_000:
             self._logged_errors.clear()
         self._logged_errors[key] = text
 
-    def _renew(self):
+    def _renew(self) -> None:
         while not self._stopping.wait(self._lease_s / 3):
             with self._lock:
                 busy = list(self._busy)
