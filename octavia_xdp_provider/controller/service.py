@@ -9,6 +9,7 @@ from collections.abc import Callable
 from collections.abc import Iterable
 import os
 import threading
+from typing import Any
 import uuid
 
 from oslo_config import cfg
@@ -170,8 +171,9 @@ class Controller:
         """
         self._monitoring.start()
         section = self._conf.controller
-        parts = (self._workers, self._duty, self._nodes, self._heartbeats,
-                 self._hosts, self._zero_touch, *self._listeners)
+        parts: tuple[Any, ...] = (
+            self._workers, self._duty, self._nodes, self._heartbeats,
+            self._hosts, self._zero_touch, *self._listeners)
         threads = [threading.Thread(target=part.run, name=type(part).__name__)
                    for part in parts]
         threads += [

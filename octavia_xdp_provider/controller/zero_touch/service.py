@@ -8,9 +8,14 @@ confirmed its document. It handles only load balancers that a change concerns.
 All state in memory can be read again, as a new leader does.
 """
 
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Mapping
+from collections.abc import Set
 import dataclasses
 import time
 
+from oslo_config import cfg
 from oslo_log import log as logging
 
 from octavia_xdp_provider.api import validation
@@ -24,7 +29,10 @@ from octavia_xdp_provider.controller.neutron_ports import errors as absence
 from octavia_xdp_provider.controller.neutron_ports import findings
 from octavia_xdp_provider.controller.neutron_ports import follower
 from octavia_xdp_provider.controller.scheduler import cluster as clusters
+from octavia_xdp_provider.controller.store import hypervisors
 from octavia_xdp_provider.controller.store import leases
+from octavia_xdp_provider.controller.store import queries
+from octavia_xdp_provider.controller.store import rows
 from octavia_xdp_provider.controller.zero_touch import decision
 from octavia_xdp_provider.controller.zero_touch import ends
 from octavia_xdp_provider.controller.zero_touch import members as members_
@@ -44,7 +52,8 @@ _EXPIRE_S = 10.0
 _REACHABLE = tuple(condition.value for condition in clusters.REACHABLE)
 
 
-def loop(zero_touch, come_round=lambda: None):
+def loop(zero_touch: 'ZeroTouch', come_round: Callable[[], None] = lambda: None
+         ) -> loops.Loop:
     """Return the loop that makes the steps of ``zero_touch``.
 
     :param come_round: see Loops.watch.
@@ -57,9 +66,16 @@ def loop(zero_touch, come_round=lambda: None):
 class ZeroTouch:
     """Keeps the tunnels to members up to date. Not thread-safe."""
 
-    def __init__(self, conf, store, lease, token, notify_hosts, notify_nodes,
-                 neutron=None, notified=None, come_round=lambda: None,
-                 waiting=lambda _number, _seconds: None):
+    def __init__(self, conf: cfg.ConfigOpts, store: queries.Store, lease: str,
+                 token: Callable[[], int | None],
+                 notify_hosts: Callable[[Set[str]], object],
+                 notify_nodes: Callable[[Set[str]], object],
+                 neutron: client.Neutron | None = None,
+                 notified: notified_.Notified | None = None,
+                 come_round: Callable[[], None] = lambda: None,
+                 waiting: Callable[[int, float], object] = (
+                     lambda _number, _seconds: None)
+                 ) -> None:
         """Set up; step() does the work.
 
         :param lease: name of the leader's lease.
@@ -79,8 +95,8 @@ class ZeroTouch:
         self._store = store
         self._lease, self._token = lease, token
         self._notify_hosts, self._notify_nodes = notify_hosts, notify_nodes
-        self._make_neutron = (lambda: neutron) if neutron else (
-            lambda: client.Neutron(conf, come_round))
+        self._make_neutron: Callable[[], client.Neutron] = (
+            lambda: neutron or client.Neutron(conf, come_round))
         self._come_round = come_round
         self._waiting = waiting
         self._addresses = options.allowed_addresses(conf)
@@ -90,29 +106,31 @@ class ZeroTouch:
         self._networks = option_values.networks(conf, 'zero_touch',
                                                 'host_networks')
         self._notified = notified or notified_.Notified()
-        self._leading_token = None
-        self._logged_error = None
+        self._leading_token: int | None = None
+        self._logged_error: str | None = None
 
-    def _begin(self, token):
+    def _begin(self, token: int) -> None:
         """Read the state, as this process has just become the leader."""
-        self._neutron = self._follower = None
+        self._neutron: client.Neutron | None = None
+        self._follower: follower.Follower | None = None
         self._as_of = 0  # generation up to which changes have been read
-        self._balancers = {}  # id → rows.LoadBalancer
+        self._balancers: dict[str, rows.LoadBalancer] = {}
         self._members = members_.Members()
         self._moves = moves.Moves(self._conf.migration_patience)
-        self._sets = {}  # id → networks
-        self._hosts = {}
-        self._ends = {}
-        self._silent = set()
-        self._dirty = set()
-        self._ports = set()  # (host, port id) whose documents may change
-        self._due = {}
+        self._sets: dict[str, tuple[str, ...]] = {}
+        self._hosts: dict[str, hypervisors.Hypervisor] = {}
+        self._ends: ends.Ends = {}
+        self._silent: set[str] = set()
+        self._dirty: set[str] = set()
+        # (host, port id) whose documents may change
+        self._ports: set[tuple[str, str]] = set()
+        self._due: dict[str, float] = {}
         self._plan = plan.Plan(
             self._store.ways.host_keys(), self._store.hypervisors.objects(),
             self._store.ways.select(), self._conf.key_quarantine)
         self._leading_token = token
 
-    def step(self):
+    def step(self) -> None:
         """Handle everything that has changed.
 
         :raises LeaseLost: another controller leads.
@@ -132,7 +150,7 @@ class ZeroTouch:
             self._leading_token = None
             raise
 
-    def _step(self, token):
+    def _step(self, token: int) -> None:
         if self._is_due('all', _ALL_S):
             self._as_of = 0
             self._dirty |= self._balancers.keys()
@@ -155,14 +173,14 @@ class ZeroTouch:
                 self._send_ways(key, decisions)
         self._save(token)
 
-    def _is_due(self, name, interval_s):
+    def _is_due(self, name: str, interval_s: float) -> bool:
         now = time.monotonic()
         if now < self._due.get(name, 0.0):
             return False
         self._due[name] = now + interval_s
         return True
 
-    def _save(self, token):
+    def _save(self, token: int) -> None:
         changes = self._plan.take()
         if not changes:
             return
@@ -173,7 +191,7 @@ class ZeroTouch:
 
     # Detecting changes
 
-    def _read_balancers(self):
+    def _read_balancers(self) -> None:
         before = self._as_of
         self._as_of, generations = self._store.ways.zero_touch_changes(before)
         if self._as_of < before:
@@ -204,14 +222,15 @@ class ZeroTouch:
                         row.id, decision.all_wanted(row.document))
         self._dirty |= changed | gone
 
-    def _follow_members(self, key, members):
+    def _follow_members(self, key: str, members: Iterable[findings.Wanted]
+                        ) -> None:
         gone = self._members.replace(key, members)
         self._moves.forget(gone)
         if self._follower is not None:
             self._follower.leave(gone)
             self._follower.follow(members)
 
-    def _read_hosts(self):
+    def _read_hosts(self) -> None:
         now = self._store.database.now()
         before, ends_before = self._hosts, self._ends
         self._hosts = {row.host: row for row in self._store.hypervisors.all()}
@@ -234,7 +253,7 @@ class ZeroTouch:
             self._dirty |= self._members.balancers_on(changed)
             self._hint(reported)
 
-    def _hint(self, hosts):
+    def _hint(self, hosts: Iterable[str]) -> None:
         """Look up ports whose tap has appeared on another hypervisor than
         Neutron's: the VM may have been moved."""
         if self._follower is None:
@@ -247,11 +266,13 @@ class ZeroTouch:
                         in self._members.of_port(row.id).items()
                         if self._lacks_tap(port))
 
-    def _lacks_tap(self, port):
+    def _lacks_tap(self, port: findings.Port) -> bool:
+        if port.host is None:
+            return False
         row = self._plan.object_of(port.host, port.id)
         return row is not None and row.ifindex is None
 
-    def _follow(self):
+    def _follow(self) -> None:
         in_turns = self._is_due('neutron', self._conf.neutron_interval)
         try:
             if self._follower is None:
@@ -288,7 +309,9 @@ class ZeroTouch:
         if changed or in_turns:
             self._notified.watch(self._members.found, self._sets)
 
-    def _ask_for_new_sets(self, changed):
+    def _ask_for_new_sets(self,
+                          changed: Mapping[findings.Wanted, findings.Finding]
+                          ) -> None:
         named = {key for finding in changed.values() if finding.port
                  for rule in finding.port.rules for key in (
                      rule.remote_group_id, rule.remote_address_group_id)
@@ -299,7 +322,7 @@ class ZeroTouch:
             except absence.NeutronUnavailable:
                 self._due.pop('neutron', None)
 
-    def _follow_sets(self, only=None):
+    def _follow_sets(self, only: Set[str] | None = None) -> None:
         rules = [rule for finding in self._members.found.values()
                  if finding.port
                  for rule in finding.port.rules]
@@ -307,7 +330,7 @@ class ZeroTouch:
                   if rule.remote_group_id}
         lists = {rule.remote_address_group_id for rule in rules
                  if rule.remote_address_group_id}
-        if not groups and not lists:
+        if self._neutron is None or not groups | lists:
             return
         wanted = groups | lists if only is None else only
         sets = address_sets.find(self._neutron, groups & wanted,
@@ -318,7 +341,7 @@ class ZeroTouch:
 
     # Applying changes
 
-    def _remove_unused(self):
+    def _remove_unused(self) -> None:
         """Remove entries that no node uses any more from hypervisors."""
         now = self._store.database.now()
         if self._is_due('expire', _EXPIRE_S):
@@ -328,7 +351,7 @@ class ZeroTouch:
             self._ports |= self._plan.release(
                 self._store.ways.synced_generations(unused, _REACHABLE), now)
 
-    def _decide(self, key):
+    def _decide(self, key: str) -> dict[str, decision.Decision] | None:
         """Decide on a load balancer's members, and assign keys to them.
 
         :returns: id → Decision, or None if the load balancer is deleted.
@@ -352,7 +375,8 @@ class ZeroTouch:
         decision.close(row.document, decisions, self._addresses)
         return decisions
 
-    def _send_ways(self, key, decisions):
+    def _send_ways(self, key: str, decisions: dict[str, decision.Decision]
+                   ) -> None:
         """Store the ways to members in the document for LB nodes."""
         row = self._balancers[key]
         after = self._plan.document(
@@ -389,6 +413,6 @@ def _with_patience(document: spec.Document) -> list[findings.Wanted]:
             if 'patience' in member.get('tunnel', {})]
 
 
-def _has_tunnel(document, member_id):
+def _has_tunnel(document: spec.Document, member_id: str) -> bool:
     return any('tunnel' in pool['members'].get(member_id, {})
                for pool in document['pools'].values())
