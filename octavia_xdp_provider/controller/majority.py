@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Of what several nodes remember of a pool, what a node without state is told.
+"""Finds the history of a pool on which most nodes agree.
 
-No node decides alone where another one could speak: a change is told that more
-than half of all live nodes with the load balancer report, and what came before
-it only as those tell it who agree so far. Ids that are none of the pool's are
-left out. Of members that were removed nodes report the addresses, from which
-no packet goes anywhere (datapath/lib/service/history.c).
+A node without state gets it. A change is part of it if more than half of all
+live nodes with the load balancer report that change, and older changes only
+count if they come from nodes that agree on all newer ones. So no single node
+decides if there are others. Ids that do not belong to the pool are omitted.
+Nodes report the addresses of removed members, to which no packet is sent
+(datapath/lib/service/history.c).
 """
 
 from collections.abc import Iterable
@@ -32,10 +33,10 @@ class Change(NamedTuple):
 
 def agreed(words: Sequence[Mapping[str, Sequence[tuple[Any, ...]]]],
            members: Mapping[str, Iterable[str]]) -> dict[str, Any]:
-    """By id of the pool, history.AgedChange, the newest first.
+    """Return pool id → list of history.AgedChange, the newest first.
 
-    :param words: of each live node, by id of the pool: Change as tuples.
-    :param members: of each pool, the ids of those that it has now.
+    :param words: for each live node, pool id → Changes, as tuples.
+    :param members: pool id → ids of its present members.
     """
     room = history.WEIGHTS_MAX
     agreed_changes = {}
@@ -64,7 +65,8 @@ def _of_pool(words: list[Sequence[tuple[Any, ...]]], members: set[str]
         agree = max(names.values(), key=len, default=[])
         if 2 * len(agree) <= len(words):
             break
-        # Nobody's clock makes one older than the one before it.
+        # A change is at least as old as the next newer one, whatever clocks
+        # show.
         age = max(age, int(statistics.median_low(
             changes[number][0] for changes in agree)))
         if age > history.AGE_MAX_S:
@@ -77,7 +79,7 @@ def _of_pool(words: list[Sequence[tuple[Any, ...]]], members: set[str]
 
 def _within(changes: Sequence[tuple[Any, ...]], members: set[str]
             ) -> list[Change]:
-    """The same without ids that are none of the pool's."""
+    """Return the changes without ids that do not belong to the pool."""
     return [change._replace(members={
         key: weight for key, weight in change.members.items()
         if key in members}) for change in itertools.starmap(Change, changes)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The nodes' calls: fetch what they should have, report what they have."""
+"""RPC calls of LB nodes: fetch the wanted state, report the actual one."""
 
 from collections.abc import Callable
 from collections.abc import Iterable
@@ -25,12 +25,11 @@ from octavia_xdp_provider.process import ages
 
 LOG = logging.getLogger(__name__)
 
-# Seconds after which somebody looks at what was reported, if this process
-# does not, which is said at once. Many looks that come before a busy process
-# would keep it busy.
+# Seconds until reported load balancers are due in the work queue. This process
+# handles them at once, unless it is busy or dies.
 _LOOK_S = 3.0
 
-# For so long what was found for one node is told to others as well.
+# Seconds for which an answer about peers is reused for other nodes.
 _PEERS_S = 2.0
 
 # Arguments of the methods.
@@ -51,16 +50,16 @@ _REPORT = shape.arguments(host=messages.Host, epoch=messages.Integer,
 class NodesEndpoint:
     """RPC endpoint of the LB nodes.
 
-    What a node sends is checked before anything is done with it. A node that
-    was taken over can harm what it carries itself, and nothing else.
+    All arguments are validated first. A compromised node can only harm the
+    load balancers that it carries.
 
-    :raises Refused: of each method, what was sent is malformed.
+    :raises Refused: by each method, if arguments are malformed.
     """
 
     target = oslo_messaging.Target(namespace=rpc.NODES_NAMESPACE,
                                    version=rpc.NODES_VERSION)
 
-    # When it was found, by time.monotonic(), and messages.NatPeersAnswer.
+    # Time of the last answer about peers, by time.monotonic(), and the answer.
     _peers: tuple[float, messages.NatPeersAnswer] = float('-inf'), {
         'peers': [], 'moving': False}
 
@@ -73,11 +72,12 @@ class NodesEndpoint:
                  ) -> None:
         """:param fetched: see Pages.fetched.
 
-        :param touched: called with a host, ids of load balancers of which
-            it has reported something, and the generations that it has; and
-            with no ids where all of a node are to be looked at.
+        :param touched: called with a host, ids of load balancers on which it
+            has reported, and the generations that it has; without ids if all
+            load balancers of the node are concerned.
 
-        :param node_appeared: called when a node is new or back.
+        :param node_appeared: called when a node has reported for the first
+            time.
         """
         self._store = store
         self._touched = touched
@@ -85,12 +85,12 @@ class NodesEndpoint:
         self._fetched = fetched
 
     def nat_peers(self, context: object, host: str) -> messages.NatPeersAnswer:
-        """The nodes that hand packets of NAT on to each other, those that
-        drain or are not in service among them: all but dead ones."""
+        """Return the nodes that hand packets of NAT on to each other: all but
+        dead ones, including nodes that drain or are out of service."""
         _HOST.check({'host': host})
-        found_at, answer = self._peers
+        answered_at, answer = self._peers
         now = time.monotonic()
-        if now - found_at > _PEERS_S:
+        if now - answered_at > _PEERS_S:
             peers = nat.peers({
                 node.host: node.state or {} for node in self._store.nodes.all()
                 if node.condition != clusters.Condition.DEAD.value})
@@ -101,13 +101,13 @@ class NodesEndpoint:
 
     def history(self, context: object, host: str, after: str | None = None,
                 ids: list[str] | None = None) -> history.Answer:
-        """Which members of its pools took new flows before, as most live
-        nodes report it: history.Answer, one page."""
+        """Return a page of the histories of a node's pools, as most live nodes
+        report them."""
         _HISTORY.check({'host': host, 'after': after, 'ids': ids})
-        told, more = self._store.histories.of_others(
+        histories, more = self._store.histories.of_others(
             host, after, clusters.Condition.DEAD.value, ids)
         agreed = {key: majority.agreed(reports.words, reports.members)
-                  for key, reports in told.items()}
+                  for key, reports in histories.items()}
         return {'load_balancers': {
             key: pools for key, pools in agreed.items() if pools},
             'more': more}
@@ -136,18 +136,18 @@ class NodesEndpoint:
 
     def report(self, context: object, host: str, epoch: int, seq: int,
                report: messages.Report) -> messages.ReportAnswer:
-        """Take a node's report (messages.Report)."""
+        """Store a node's report (messages.Report)."""
         _REPORT.check({'host': host, 'epoch': epoch, 'seq': seq,
                        'report': report})
         _check_state(report['state'])
         _check_clock(report)
         taken = self._store.reports.take(host, epoch, seq, report, _LOOK_S)
-        self._took(host, taken.is_new, taken.touched, report['held'])
+        self._handle(host, taken.is_new, taken.touched, report['held'])
         if taken.all_marked:
             self._touched(host, (), {})
         return taken.answer
 
-    def _took(self, host: str, is_new: bool, touched: set[str],
+    def _handle(self, host: str, is_new: bool, touched: set[str],
               held: dict[str, messages.Held]) -> None:
         """:param held: id of a load balancer → what the node has of it."""
         if is_new:
@@ -164,23 +164,23 @@ class NodesEndpoint:
 
 
 class HeartbeatEndpoint:
-    """RPC endpoint of the nodes' signs of life."""
+    """RPC endpoint of the nodes' heartbeats."""
 
     target = oslo_messaging.Target(namespace=rpc.HEARTBEAT_NAMESPACE,
                                    version=rpc.VERSION)
 
-    def __init__(self, heard: Callable[[str], object]) -> None:
-        """:param heard: called with a host."""
-        self._heard = heard
+    def __init__(self, note_alive: Callable[[str], object]) -> None:
+        """:param note_alive: called with a host."""
+        self._note_alive = note_alive
 
     def heartbeat(self, context: object, host: str) -> None:
-        """A node is alive. One that has never reported is not known yet."""
+        """Note a node's heartbeat."""
         _HOST.check({'host': host})
-        self._heard(host)
+        self._note_alive(host)
 
 
 def _check_state(state: messages.NodeState | None) -> None:
-    """:raises Refused: what a node says of itself is too long."""
+    """:raises Refused: the node's state is too long."""
     size = len(json.dumps(state))
     if size > messages.STATE_BYTES_MAX:
         raise errors.Refused(
@@ -189,13 +189,12 @@ def _check_state(state: messages.NodeState | None) -> None:
 
 
 def _check_clock(report: messages.Report) -> None:
-    """:raises Refused: there are times, and not what they are compared with.
-    """
+    """:raises Refused: the report has times, but not the node's own time."""
     if 'clock' not in report and any(
             held.get('history') for held in report['held'].values()):
         raise errors.Refused('report.clock', 'it is missing', 'give it')
 
 
 def alive(node: rows.Node, node_timeout: float, now: float) -> bool:
-    """Whether the node has reported recently enough to be waited for."""
+    """Return whether a node has reported within ``node_timeout`` seconds."""
     return ages.age(node.last_seen, now) <= node_timeout
