@@ -75,6 +75,13 @@ def launch(text, number=70001, sockets=((VIP, 80),), members=(MEMBER,),
         **more}
 
 
+def status(pid):
+    """Fields of /proc/<pid>/status."""
+    lines = pathlib.Path(f'/proc/{pid}/status').read_text().splitlines()
+    return {name: value.strip() for name, _, value
+            in (line.partition(':') for line in lines)}
+
+
 class _Answers(http.server.BaseHTTPRequestHandler):
 
     protocol_version = 'HTTP/1.1'
