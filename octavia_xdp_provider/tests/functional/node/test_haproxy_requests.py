@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requests through a real HAProxy with our configuration, on loopback."""
 
+import http.client
+
 from octavia_xdp_provider.tests.functional.support import haproxy
 from octavia_xdp_provider.tests.functional.support import haproxy_case
 from octavia_xdp_provider.tests.functional.support import web_members
@@ -150,6 +152,30 @@ class Requests(haproxy_case.Requests):
         self.assertRegex(
             web_members.read_all(proxy.ports[WEB], b'x', '127.0.0.9'),
             rb'^PROXY TCP4 127\.0\.0\.9 127\.0\.0\.1 \d+ \d+\r\n')
+
+    def test_reload_fails_no_request_on_an_idle_connection(self):
+        document = documents.web(members=self.members('m'))
+        proxy = self.start(document)
+        other = documents.web({'p': documents.policy(rules={
+            'r': documents.rule(value='/api')})})
+        other['pools'] = document['pools']
+        connections = [http.client.HTTPConnection(
+            '127.0.0.1', proxy.ports[WEB], timeout=20) for _ in range(9)]
+
+        def ask(connection):
+            connection.request('GET', '/api')
+            answer = connection.getresponse()
+            answer.read()
+            return answer.status, answer.getheader('Connection')
+
+        for connection in connections:
+            self.addCleanup(connection.close)
+            self.assertEqual((200, None), ask(connection))
+        proxy.reload(other)
+        self.wait('another worker', lambda: proxy.reloads() == 1)
+        self.assertEqual(403, self.get(proxy, '/api')[0])
+        # The worker before answers a last request on each.
+        self.assertEqual({(200, 'close')}, set(map(ask, connections)))
 
     def test_metrics_come_from_the_socket(self):
         proxy = self.start(documents.document({'web': documents.listener(

