@@ -49,32 +49,32 @@ class Metrics:
         self._lock = threading.Lock()
         self._since: dict[str, float] = {}  # load balancer id → accepted
         self._changes = prometheus_client.Counter(
-            PREFIX + 'changes', 'Changes that a driver asked for, by what '
-            'became of them', ['outcome'], registry=registry)
+            PREFIX + 'changes', 'Changes that drivers requested, by '
+            'outcome', ['outcome'], registry=registry)
         self._calls = prometheus_client.Counter(
             PREFIX + 'node_calls', 'Calls of LB nodes', ['method'],
             registry=registry)
         self._delayed = prometheus_client.Counter(
-            PREFIX + 'delayed_calls', 'Calls that waited, as their LB node or '
-            'hypervisor makes more than it may', ['host'], registry=registry)
+            PREFIX + 'delayed_calls', 'Calls that waited because their node '
+            'or hypervisor makes too many', ['host'], registry=registry)
         self._failures = prometheus_client.Counter(
             PREFIX + 'rpc_failures', 'Messages that could not be sent, or '
-            'were refused because of what they say', ['kind'],
+            'were refused because of their contents', ['kind'],
             registry=registry)
         for kind in ('wakeup', 'refused'):
             self._failures.labels(kind)
         self._seconds = prometheus_client.Histogram(
-            PREFIX + 'change_seconds', 'From a change that the API asked for '
+            PREFIX + 'change_seconds', 'Time from a change in the API '
             'until all its LB nodes have reported it in their tables',
             buckets=BUCKETS, registry=registry)
 
         self._lookups = prometheus_client.Gauge(
             PREFIX + 'waiting_lookups', 'Members that the leader has yet to '
-            'look up in Neutron, as they are new or may have changed',
+            'look up in Neutron because they are new or may have changed',
             registry=registry)
         self._lookup_age = prometheus_client.Gauge(
-            PREFIX + 'waiting_lookups_seconds', 'For how long the first of '
-            'them has waited', registry=registry)
+            PREFIX + 'waiting_lookups_seconds', 'Seconds for which the first '
+            'of them has waited', registry=registry)
 
     def lookups_wait(self, number: int, seconds: float) -> None:
         """Set the number of waiting look-ups, and the age of the first."""
@@ -156,8 +156,8 @@ class Collector:
         yield _gauge('database_up', 'Whether the database answered', 1)
         yield from _all(figures)
         family = _family('load_balancers_in_one_zone', 'Load balancers that '
-                         'want nodes in several zones, and of which all '
-                         'nodes that work are in this one', 'zone')
+                         'want nodes in several zones, and all of whose '
+                         'working nodes are in this one', 'zone')
         for zone, number in in_one_zone.items():
             family.add_metric([zone], number)
         yield family
@@ -174,12 +174,12 @@ def _outgoing() -> core.GaugeMetricFamily:
 
 def _all(figures: figures_module.Figures) -> Iterator[core.Metric]:
     yield _gauge('generation', 'The newest generation', figures.generation)
-    yield _gauge('work_items', 'Load balancers that somebody has to look at, '
-                 'now or later', figures.marked)
-    yield _gauge('work_due', 'Load balancers that somebody has to look at '
-                 'now: the depth of the queue', figures.due)
-    yield _gauge('work_due_seconds', 'For how long the first of them could '
-                 'have been looked at', figures.due_s)
+    yield _gauge('work_items', 'Load balancers in the work queue, including '
+                 'those that are due later', figures.marked)
+    yield _gauge('work_due', 'Load balancers in the work queue that are '
+                 'due', figures.due)
+    yield _gauge('work_due_seconds', 'Seconds for which the first of them has '
+                 'been due', figures.due_s)
     balancers = _family('load_balancers', 'Load balancers', 'state')
     for state, number in figures.load_balancers.items():
         balancers.add_metric([state], number)
@@ -190,11 +190,11 @@ def _all(figures: figures_module.Figures) -> Iterator[core.Metric]:
 
 def _of_nodes(nodes: Iterable[figures_module.NodeFigures]
               ) -> Iterator[core.Metric]:
-    conditions = _family('node_condition', 'How the leader judges an LB '
-                         'node: 1 for the condition that it is in',
+    conditions = _family('node_condition', 'Condition of an LB node: 1 for '
+                         'the one that it is in',
                          'host', 'condition')
     silence = _family('node_silence_seconds',
-                      'Since the last report of an LB node',
+                      'Seconds since the last report of an LB node',
                       'host')
     lag = _family('node_lag_generations', 'Generations drawn since the '
                   'oldest one that an LB node has not applied', 'host')
@@ -216,7 +216,7 @@ def _of_nodes(nodes: Iterable[figures_module.NodeFigures]
             if isinstance(node.state.get(key), int):
                 family.add_metric([node.host], node.state[key])
         established = node.state.get('bgp_established')
-        # Whatever is stored of one node must not hide the others.
+        # A malformed report of one node must not hide the others.
         if isinstance(established, list) and len(established) == 2:
             up, total = established
             sessions.add_metric([node.host, 'up'], up)
@@ -227,8 +227,8 @@ def _of_nodes(nodes: Iterable[figures_module.NodeFigures]
 
 def _of_hypervisors(hypervisors: Iterable[figures_module.HypervisorFigures]
                     ) -> Iterator[core.Metric]:
-    silence = _family('hypervisor_silence_seconds', 'Since the last call of '
-                      'the agent of a hypervisor in service', 'host')
+    silence = _family('hypervisor_silence_seconds', 'Seconds since the '
+                      'last call of the agent of a hypervisor', 'host')
     ports = _family('hypervisor_ports', 'Ports with members on a hypervisor '
                     'in service', 'host', 'state')
     for hypervisor in hypervisors:

@@ -106,8 +106,8 @@ class NodesEndpoint:
         _HISTORY.check({'host': host, 'after': after, 'ids': ids})
         histories, more = self._store.histories.of_others(
             host, after, clusters.Condition.DEAD.value, ids)
-        agreed = {key: majority.agreed(reports.words, reports.members)
-                  for key, reports in histories.items()}
+        agreed = {key: majority.agreed(reported.changes, reported.members)
+                  for key, reported in histories.items()}
         return {'load_balancers': {
             key: pools for key, pools in agreed.items() if pools},
             'more': more}

@@ -21,16 +21,16 @@ from octavia_xdp_provider.controller.store import rows
 from octavia_xdp_provider.process import ages
 
 
-class Told(NamedTuple):
+class Reported(NamedTuple):
     """Nodes' histories of one load balancer.
 
-    ``members``: ids of members by pool id. ``words``: for each live node but
+    ``members``: ids of members by pool id. ``changes``: for each live node but
     the asking one, by pool id, its changes: (age, members, slots), the newest
     first.
     """
 
     members: Mapping[str, set[str]]
-    words: list[dict[str, list[tuple[int, dict[str, int], int]]]]
+    changes: list[dict[str, list[tuple[int, dict[str, int], int]]]]
 
 
 class Histories(base.Queries):
@@ -39,7 +39,7 @@ class Histories(base.Queries):
     def of_others(self, host: str, after: str | None, silent: str,
                   only: Iterable[str] | None = None,
                   limit: int = history.PAGE
-                  ) -> tuple[dict[str, Told], str | None]:
+                  ) -> tuple[dict[str, Reported], str | None]:
         """Return other nodes' histories of a node's load balancers.
 
         :param after: the id that was returned with the previous page.
@@ -53,12 +53,13 @@ class Histories(base.Queries):
             ids = list((opened.execute(_WITH_ONE, wanted) if only is None
                         else opened.execute(_WITH_ONE_OF, {
                             **wanted, 'ids': list(only)})).scalars())
-            words: dict[str, list[Any]] = {key: [] for key in ids}
-            for row in opened.execute(_SAID, {
+            reported: dict[str, list[Any]] = {key: [] for key in ids}
+            for row in opened.execute(_REPORTED, {
                     'host': host, 'ids': ids, 'silent': silent}):
-                words[row.load_balancer_id].append(
+                reported[row.load_balancer_id].append(
                     _aged(row.history, now) if row.history else {})
-            return ({row.id: Told(_members(row.document), words[row.id])
+            return ({row.id: Reported(
+                _members(row.document), reported[row.id])
                      for row in opened.execute(_DOCUMENTS, {'ids': ids})},
                     ids[-1] if len(ids) == limit else None)
 
@@ -109,7 +110,7 @@ _WITH_ONE = sa.select(_PLACEMENTS.c.load_balancer_id).where(
             _PLACEMENTS.c.load_balancer_id).limit(
                 sa.bindparam('limit', type_=sa.Integer()))
 _WITH_ONE_OF = _WITH_ONE.where(_PLACEMENTS.c.load_balancer_id.in_(_IDS))
-_SAID = sa.select(
+_REPORTED = sa.select(
     _PLACEMENTS.c.load_balancer_id, _PLACEMENTS.c.history).join(
         _NODES, _NODES.c.host == _PLACEMENTS.c.host).where(
             _PLACEMENTS.c.load_balancer_id.in_(_IDS),

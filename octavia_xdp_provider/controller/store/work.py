@@ -249,12 +249,12 @@ def _claiming(dialect: str) -> Any:
 
 
 _LEASE: Any = sa.bindparam('lease_s', type_=sa.Double())
-_MINE = (_WORK.c.load_balancer_id == sa.bindparam('key'),
+_CLAIMED = (_WORK.c.load_balancer_id == sa.bindparam('key'),
          _WORK.c.claimed_by == sa.bindparam('owner'))
-_UNMARKED = (*_MINE, _WORK.c.version == sa.bindparam('seen'))
+_UNMARKED = (*_CLAIMED, _WORK.c.version == sa.bindparam('seen'))
 _RELEASED = {'claimed_by': sa.null(), 'claimed_until': sa.null(),
              'failures': sa.bindparam('failures_then')}
 _FORGETTING = sa.delete(_WORK).where(*_UNMARKED)
 _DEFERRING = sa.update(_WORK).where(*_UNMARKED).values(
     due_at=sa.bindparam('due_then'), **_RELEASED)
-_RELEASING = sa.update(_WORK).where(*_MINE).values(_RELEASED)
+_RELEASING = sa.update(_WORK).where(*_CLAIMED).values(_RELEASED)

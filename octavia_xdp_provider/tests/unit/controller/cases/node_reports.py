@@ -64,7 +64,7 @@ class NodeReports(reporting.NodeApiTestCase):
         self.take(1, 1, clock=100, held={
             'lb': {**reporting.held(3), 'history': {'pool': [change]}}})
         told, more = self.store.histories.of_others('c', None, 'dead')
-        (age, *change), = told['lb'].words[0]['pool']
+        (age, *change), = told['lb'].changes[0]['pool']
         self.assertLessEqual(60, age)
         self.assertEqual(([{'m2': 0}, 1021, []], {'pool': {'m1', 'm2'}}, None),
                          (change, told['lb'].members, more))
