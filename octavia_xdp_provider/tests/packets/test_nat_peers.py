@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Packets of flows that another node has."""
 
-
 import itertools
 
 from scapy.layers import inet

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A node that is drained: routers leave it, and nobody notices."""
 
-
 from lab import background
 from lab import paths
 from lab.fabric import client

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The settings of a service, from listener, pool and flavor."""
 
-
 from octavia_xdp_provider.contracts import errors
 from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.tests.unit import base

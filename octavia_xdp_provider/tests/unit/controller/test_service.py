@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The controller, wired together by its configuration."""
 
-
 from octavia_xdp_provider.controller import service
 from octavia_xdp_provider.tests.unit.controller import base
 
