@@ -48,7 +48,8 @@ class TestHostileValues(base.TestCase):
             for value in (fragment, f'{tame}{fragment}', f'{tame}{fragment}x'):
                 check(value)
         hypothesis.settings(
-            deadline=None, max_examples=50, derandomize=True, database=None)(
+            deadline=None, max_examples=50, derandomize=True, database=None,
+            suppress_health_check=list(hypothesis.HealthCheck))(
                 hypothesis.given(hostile.VALUES)(lambda value: check(value)))()
         return bool(served)
 
