@@ -13,6 +13,8 @@ PACKETS = 'octavia_xdp_agent_listener_packets_total'
 # What may be without an answer here: panel, what its query has, and why.
 SILENT = (
     ('Now: Alerts that fire', 'ALERTS{', 'none does'),
+    ('Now: In one zone only', 'load_balancers_in_one_zone',
+     'all nodes of the lab are in one zone'),
     ('Health results: Results that were lost', 'rejected_files_total',
      'no file was rejected: reasons are counted from the first on'),
     *((f'Members on hypervisors: {title}', 'octavia_xdp_host_member_',

@@ -1,6 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A document as Octavia's renderer for amphorae writes it."""
+"""A document as Octavia's renderer for amphorae writes it.
 
+To be run as a process of its own: importing Octavia registers its options with
+oslo.config and changes defaults of oslo.db, for all tests of a process. It
+reads a document as a line of JSON and writes the text likewise, until its
+standard input ends.
+"""
+
+import json
+import sys
 import types
 
 from octavia.common.jinja.haproxy.combined_listeners import jinja_cfg
@@ -9,11 +17,14 @@ ACTIVE = 'ACTIVE'
 VERSION = ('2', '6')
 
 
-def render(document, bundle):
+def render(document, path):
     """Return the text of the load balancer.
 
-    :param bundle: returns the path of a bundle's file.
+    :param path: of a bundle's file, with NAME in place of its name.
     """
+    def bundle(name):
+        return path.replace('NAME', name)
+
     balancer = _balancer(document)
     pools = {key: _pool(key, pool) for key, pool in document['pools'].items()}
     listeners = [_listener(key, listener, balancer, pools)
@@ -97,3 +108,8 @@ def _pool(key, pool):
             monitor, enabled=monitor['admin_state_up'],
             provisioning_status=ACTIVE, rise_threshold=monitor['max_retries'],
             fall_threshold=monitor['max_retries_down']))
+
+
+if __name__ == '__main__':
+    for line in sys.stdin:
+        print(json.dumps(render(*json.loads(line))), flush=True)

@@ -10,7 +10,7 @@ from octavia_xdp_provider.tests.support import haproxy_words
 from octavia_xdp_provider.tests.support import proxied as documents
 from octavia_xdp_provider.tests.unit import base
 from octavia_xdp_provider.tests.unit.proxy import hostile
-from octavia_xdp_provider.tests.unit.proxy import octavia_text
+from octavia_xdp_provider.tests.unit.proxy import octavia_process
 
 SETTINGS = documents.render_settings()
 
@@ -63,12 +63,12 @@ class TestHostileValues(base.TestCase):
     def test_octavias_renderer_changes_what_ours_keeps(self):
         url = 'https://example.com/new?a=1&b=2'
         document = hostile.redirect('REDIRECT_TO_URL', 'redirect_url')(url)
-        self.assertIn('a=1&amp;b=2', octavia_text.render(document,
+        self.assertIn('a=1&amp;b=2', octavia_process.render(document,
                                                          SETTINGS.bundle))
         self.assertIn([url], [
             words[4:5] for lines in parsed(document).values()
             for words in lines if words[0] == 'redirect'])
         injected = hostile.rule('PATH', 'REGEX')('x\n\thttp-request return')
-        self.assertIn('\n\thttp-request\\ return', octavia_text.render(
+        self.assertIn('\n\thttp-request\\ return', octavia_process.render(
             injected, SETTINGS.bundle))
         self.assertRaises(errors.Refused, proxied.check, injected)
