@@ -307,11 +307,11 @@ class UplinkMonitor:
 
     def _apply(self, states: States) -> None:
         _log_changes(self.states, states)
-        self.states = states
         node = self._node.apply(states)
         if (self._applied is None
                 and time.monotonic() < self._first_answers_until
                 and any(uplink.waits for uplink in states)):
+            self.states = states
             return
         wanted = self._uplinks.for_datapath(states)
         if wanted != self._applied:
@@ -321,6 +321,8 @@ class UplinkMonitor:
         self.lost = frozenset(
             family for family, outage in self.families.items()
             if outage.since_ns is None) - self.ready
+        # Not before the datapath has them: others read what is in use.
+        self.states = states
         reported = self.ready, self.lost, {
             family: works.since_ns for family, works in self.families.items()}
         if reported != self._reported:
