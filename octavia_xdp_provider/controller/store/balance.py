@@ -45,7 +45,7 @@ class Balance(base.Queries):
             placement.host == target)
         aliased = orm.aliased(models.Placement)
         is_placed = (aliased.load_balancer_id == balancer.id,
-                   aliased.removed_generation.is_(None))
+                     aliased.removed_generation.is_(None))
         not_done = sa.select(aliased.host).where(
             *is_placed, aliased.error.is_not(None)
             | (aliased.synced_generation < balancer.generation)
