@@ -8,14 +8,34 @@ writers do not block each other.
 """
 
 import contextlib
+import sqlite3
+import time
 from typing import Any
 
 import sqlalchemy as sa
 
 # Seconds that a writer waits for the others.
 BUSY_TIMEOUT_S = 30
+_AGAIN_S = 0.01
 
 WRITES = 'octavia_xdp_writes'
+
+
+def write_ahead(cursor: Any) -> None:
+    """Switch to a write-ahead log.
+
+    While another connection, as the last one, removes the log, SQLite fails
+    at once, without waiting for the time-out.
+    """
+    end = time.monotonic() + BUSY_TIMEOUT_S
+    while True:
+        try:
+            cursor.execute('PRAGMA journal_mode = WAL')
+            return
+        except sqlite3.OperationalError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(_AGAIN_S)
 
 
 def prepare(engine: Any) -> None:
@@ -25,7 +45,7 @@ def prepare(engine: Any) -> None:
     def _connect(connection: Any, record: Any) -> None:
         with contextlib.closing(connection.cursor()) as cursor:
             cursor.execute(f'PRAGMA busy_timeout = {BUSY_TIMEOUT_S * 1000}')
-            cursor.execute('PRAGMA journal_mode = WAL')
+            write_ahead(cursor)
 
     # oslo.db's own listener, which comes first, has begun a read transaction,
     # which is empty and holds no lock.

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Transactions: what is tried again, and what SQLite needs."""
 
+import sqlite3
 from unittest import mock
 
 from oslo_db import exception as db_exception
@@ -10,6 +11,7 @@ from octavia_xdp_provider.controller.store import base
 from octavia_xdp_provider.controller.store import models
 from octavia_xdp_provider.controller.store import queries
 from octavia_xdp_provider.controller.store import schema
+from octavia_xdp_provider.controller.store import sqlite
 from octavia_xdp_provider.tests.unit.controller import base as store_base
 
 
@@ -39,6 +41,18 @@ class TestRetries(store_base.StoreTestCase):
 
 
 class TestSqlite(store_base.StoreTestCase):
+
+    def test_log_that_is_just_removed_is_waited_for(self):
+        """Then SQLite does not wait itself, whatever its time-out."""
+        locked = sqlite3.OperationalError('database is locked')
+        cursor = mock.Mock()
+        cursor.execute.side_effect = [locked, locked, None]
+        sqlite.write_ahead(cursor)
+        self.assertEqual(3, cursor.execute.call_count)
+        cursor.execute.side_effect = locked
+        with mock.patch.object(sqlite, 'BUSY_TIMEOUT_S', 0):
+            self.assertRaises(sqlite3.OperationalError, sqlite.write_ahead,
+                              cursor)
 
     def test_readers_do_not_wait_for_writers(self):
         other = queries.Store(schema.context_manager(self.conf))

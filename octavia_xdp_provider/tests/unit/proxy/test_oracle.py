@@ -63,16 +63,20 @@ def compared(document, but=None):
         *both(document), document, but)]
 
 
+def shows(document, difference):
+    """Return whether the configurations have this intended difference."""
+    ours, octavias = compared(document, difference)
+    return ours != octavias
+
+
 def find(difference):
     """Return a document that shows the difference.
 
     :raises hypothesis.errors.NoSuchExample: none is found.
     """
-    def shows(document):
-        ours, octavias = compared(document, difference)
-        return ours != octavias
     return hypothesis.find(
-        generated.documents(), shows, random=random.Random(1),
+        generated.documents(),
+        lambda document: shows(document, difference), random=random.Random(1),
         settings=hypothesis.settings(
             max_examples=2000, phases=[hypothesis.Phase.generate],
             database=None, deadline=None,
@@ -82,6 +86,9 @@ def find(difference):
 class TestOracle(base.TestCase):
 
     def test_generated_load_balancers_mean_the_same(self):
+        """They do, and each intended difference occurs: one that no load
+        balancer shows is none."""
+        missing = list(differences.DIFFERENCES)
 
         @hypothesis.settings(
             deadline=None, max_examples=200, derandomize=True, database=None,
@@ -90,11 +97,10 @@ class TestOracle(base.TestCase):
         def compare(document):
             ours, octavias = compared(document)
             self.assertEqual(octavias, ours)
+            missing[:] = [difference for difference in missing
+                          if not shows(document, difference)]
 
         compare()
-
-    def test_each_intended_difference_occurs(self):
-        """One that no load balancer shows is none."""
-        for difference in differences.DIFFERENCES:
-            with self.subTest(difference.reason):
-                find(difference)
+        # What is generated depends on the modules that are loaded.
+        for difference in missing:
+            find(difference)
