@@ -5,6 +5,7 @@ To WHENCE it answers with the name, and the source address and port of the
 datagram. Usage: python -m lab.fabric.udp_echo PORT NAME
 """
 
+import contextlib
 import socket
 import sys
 
@@ -22,8 +23,10 @@ def serve(port, name):
             data, control, _flags, client = server.recvmsg(65535, 256)
             if data == WHENCE:
                 data = b'%s %d' % (client[0].encode(), client[1])
-            server.sendmsg([name.encode() + b' ' + data],
-                           [_source(control)], 0, client)
+            # Without a route to the client the answer is lost, no more.
+            with contextlib.suppress(OSError):
+                server.sendmsg([name.encode() + b' ' + data],
+                               [_source(control)], 0, client)
 
 
 def _source(control):
