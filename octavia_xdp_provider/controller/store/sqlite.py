@@ -21,7 +21,7 @@ _AGAIN_S = 0.01
 WRITES = 'octavia_xdp_writes'
 
 
-def write_ahead(cursor: Any) -> None:
+def write_ahead(cursor: sqlite3.Cursor) -> None:
     """Switch to a write-ahead log.
 
     While another connection, as the last one, removes the log, SQLite fails
