@@ -60,27 +60,15 @@ def read(given: object, policy: address_policy.AddressPolicy | None = None
     :raises Refused: the document is malformed, is not supported, or has a
         newer version, whose fields would be ignored.
     """
-    if not isinstance(given, dict):
-        raise errors.Refused('document', f'it is a {type(given).__name__}',
-                             'send a JSON object')
-    version = given.get('version')
-    if type(version) is not int or version < 1:
-        raise errors.Refused('version', f'the value {version!r} is none',
-                             f'use {spec.VERSION}')
-    if version > spec.VERSION:
-        unknown = ', '.join(_DOCUMENT.unknown_fields(given)) or 'none'
-        raise errors.Refused(
-            'version', f'{version} is newer than {spec.VERSION}, the newest '
-            f'that is known here; fields that are not known: {unknown}',
-            'upgrade this process')
-    if version < spec.VERSION:
-        _OLDER_DOCUMENT.check(given)
-        if not isinstance(given.get('id'), str):
+    document = shape.check_version(given, spec.VERSION, _DOCUMENT)
+    if document['version'] < spec.VERSION:
+        _OLDER_DOCUMENT.check(document)
+        if not isinstance(document.get('id'), str):
             raise errors.Refused('id', 'it is missing', 'give it')
-        given = cast(dict[str, Any], spec.complete(given))
-    document = cast(spec.Document, given)
-    validate(document, policy)
-    return document
+        document = cast(spec.Fields, spec.complete(document))
+    complete = cast(spec.Document, document)
+    validate(complete, policy)
+    return complete
 
 
 def check_change(change: changes.Change,

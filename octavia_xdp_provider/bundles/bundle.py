@@ -12,6 +12,7 @@ import datetime
 import enum
 import hashlib
 import hmac
+import json
 
 from cryptography import exceptions
 from cryptography import x509
@@ -100,8 +101,8 @@ def certificate(pem: bytes, private_key: bytes,
     key = _private_key(private_key)
     if key.public_key() != first.public_key():
         raise BundleError('the private key is not that of the certificate')
-    chain = [*more, *(one for text in intermediates
-                      for one in _certificates(text))]
+    chain = [*more, *(link for text in intermediates
+                      for link in _certificates(text))]
     return _bundle(Kind.CERTIFICATE, [
         _text(first), *(_text(link) for link in chain), key.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8,
@@ -113,8 +114,7 @@ def authority(pem: bytes) -> Bundle:
 
     :raises BundleError: there is no PEM certificate.
     """
-    return _bundle(Kind.AUTHORITY, [_text(one) for one in
-                                    _certificates(pem)])
+    return _bundle(Kind.AUTHORITY, map(_text, _certificates(pem)))
 
 
 def revocations(pem: bytes) -> Bundle:
@@ -122,9 +122,7 @@ def revocations(pem: bytes) -> Bundle:
 
     :raises BundleError: there is no PEM list.
     """
-    return _bundle(Kind.REVOCATIONS, [
-        one.public_bytes(serialization.Encoding.PEM)
-        for one in _revocations(pem)])
+    return _bundle(Kind.REVOCATIONS, map(_text, _revocations(pem)))
 
 
 def from_text(kind: Kind, pem: bytes) -> Bundle:
@@ -139,20 +137,40 @@ def from_text(kind: Kind, pem: bytes) -> Bundle:
     return certificate(pem, pem)
 
 
-def _bundle(kind: Kind, parts: Iterable[bytes]) -> Bundle:
-    pem = b''.join(parts)
+def encode(bundle: Bundle) -> bytes:
+    """Return the bundle as it is sealed, or encrypted for the database."""
+    return json.dumps({'kind': bundle.kind,
+                       'pem': bundle.pem.decode()}).encode()
+
+
+def decode(content: bytes) -> tuple[Kind, bytes]:
+    """Return (purpose, PEM text), unchecked, of what encode() returned.
+
+    :raises ValueError, KeyError, TypeError, AttributeError: it is something
+        else.
+    """
+    fields = json.loads(content)
+    return Kind(fields['kind']), fields['pem'].encode()
+
+
+def _check_size(pem: bytes) -> None:
     if len(pem) > SIZE_MAX:
         raise BundleError(f'it has {len(pem)} bytes, the limit is {SIZE_MAX}')
+
+
+def _bundle(kind: Kind, parts: Iterable[bytes]) -> Bundle:
+    pem = b''.join(parts)
+    _check_size(pem)
     return Bundle(kind, pem)
 
 
-def _text(one: x509.Certificate) -> bytes:
-    return one.public_bytes(serialization.Encoding.PEM)
+def _text(parsed: x509.Certificate | x509.CertificateRevocationList
+          ) -> bytes:
+    return parsed.public_bytes(serialization.Encoding.PEM)
 
 
 def _certificates(pem: bytes) -> list[x509.Certificate]:
-    if len(pem) > SIZE_MAX:
-        raise BundleError(f'it has {len(pem)} bytes, the limit is {SIZE_MAX}')
+    _check_size(pem)
     try:
         return x509.load_pem_x509_certificates(pem)
     except ValueError as error:
@@ -165,8 +183,7 @@ _LIST = b'-----BEGIN X509 CRL-----', b'-----END X509 CRL-----'
 def _revocations(pem: bytes) -> list[x509.CertificateRevocationList]:
     """Parse all lists: the library reads only the first one of a text."""
     begin, end = _LIST
-    if len(pem) > SIZE_MAX:
-        raise BundleError(f'it has {len(pem)} bytes, the limit is {SIZE_MAX}')
+    _check_size(pem)
     texts = [begin + part.partition(end)[0] + end + b'\n'
              for part in pem.split(begin)[1:]]
     try:

@@ -11,7 +11,6 @@ for by its name, which only that content has.
 """
 
 import base64
-import json
 import os
 import pathlib
 
@@ -61,9 +60,7 @@ class KeyPair:
                 exceptions.TypeError) as error:
             raise SealError('it is not sealed for this process') from error
         try:
-            content = json.loads(plain)
-            bundle = bundles.from_text(bundles.Kind(content['kind']),
-                                       content['pem'].encode())
+            bundle = bundles.from_text(*bundles.decode(plain))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise SealError('it contains no bundle') from error
         if bundle.name(load_balancer_id) != name:
@@ -80,6 +77,5 @@ def seal(bundle: bundles.Bundle, public_key: str) -> str:
         key = public.PublicKey(base64.b64decode(public_key, validate=True))
     except (ValueError, TypeError) as error:
         raise SealError(f'{public_key!r} is no public key') from error
-    content = json.dumps({'kind': bundle.kind, 'pem': bundle.pem.decode()})
     return base64.b64encode(
-        public.SealedBox(key).encrypt(content.encode())).decode()
+        public.SealedBox(key).encrypt(bundles.encode(bundle))).decode()

@@ -8,7 +8,6 @@ credentials are stored.
 """
 
 from collections.abc import Sequence
-import json
 
 from cryptography import fernet
 
@@ -42,9 +41,7 @@ class Storage:
 
     def encrypt(self, bundle: bundles.Bundle) -> str:
         """Return what may be stored."""
-        content = json.dumps({'kind': bundle.kind,
-                              'pem': bundle.pem.decode()})
-        return self._keys[0].encrypt(content.encode()).decode()
+        return self._keys[0].encrypt(bundles.encode(bundle)).decode()
 
     def decrypt(self, stored: str) -> bundles.Bundle:
         """Return the bundle.
@@ -53,9 +50,8 @@ class Storage:
             list, or is damaged.
         """
         try:
-            content = json.loads(self._all.decrypt(stored.encode()))
-            return bundles.Bundle(bundles.Kind(content['kind']),
-                                  content['pem'].encode())
+            return bundles.Bundle(*bundles.decode(
+                self._all.decrypt(stored.encode())))
         except (fernet.InvalidToken, ValueError, KeyError) as error:
             raise StorageError('none of [secrets] keys decrypts it') from error
 

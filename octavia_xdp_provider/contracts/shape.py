@@ -82,9 +82,11 @@ class Shape:
         return []
 
 
-def check_version(document: object, newest: int) -> None:
-    """Check the version of a document that another process wrote.
+def check_version(document: object, newest: int, known: Shape | None = None
+                  ) -> dict[str, Any]:
+    """Check the version of a document that another process wrote; return it.
 
+    :param known: the newest document; the error names fields it lacks.
     :raises Refused: the document is no JSON object, or its version is not
         known here.
     """
@@ -96,9 +98,13 @@ def check_version(document: object, newest: int) -> None:
         raise errors.Refused('version', f'the value {version!r} is none',
                              f'use {newest}')
     if version > newest:
+        unknown = '' if known is None else (
+            '; fields that are not known: ' +
+            (', '.join(known.unknown_fields(document)) or 'none'))
         raise errors.Refused(
             'version', f'{version} is newer than {newest}, the newest that '
-            'is known here', 'upgrade this process')
+            f'is known here{unknown}', 'upgrade this process')
+    return document
 
 
 def arguments(**types: Any) -> Shape:
