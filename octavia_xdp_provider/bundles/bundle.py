@@ -3,9 +3,13 @@
 
 A bundle is checked when the driver makes it, so that a tenant learns at once
 what is wrong, and a proxy is never given a text that it refuses. Its name is
-known to everybody who may see documents and tells nothing of its content.
+known to everybody who may see documents and tells nothing of its content: it
+is a hash with a key that is random and in the bundle itself. So a guess of the
+content, as which authority a tenant trusts, cannot be tested, and nobody can
+make another content of that name.
 """
 
+import base64
 from collections.abc import Iterable
 import dataclasses
 import datetime
@@ -13,6 +17,7 @@ import enum
 import hashlib
 import hmac
 import json
+import secrets
 
 from cryptography import exceptions
 from cryptography import x509
@@ -21,11 +26,18 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric import ed25519
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-# Bytes of PEM. A chain of a few certificates has a tenth of this; lists of
-# revoked certificates can be longer.
-SIZE_MAX = 256 << 10
+from octavia_xdp_provider.contracts import sealed
+
+SIZE_MAX = sealed.BUNDLE_BYTES_MAX
 # What OpenSSL's security level 2 demands, which distributions set.
 RSA_BITS_MIN = 2048
+_NEVER = datetime.datetime.max.replace(tzinfo=datetime.UTC)
+# Bytes of a name's key.
+_SALT = 32
+# HAProxy's keys of tickets: it encrypts with the last but one, and decrypts
+# with all three, so that a new one is everywhere before it is used.
+TICKET_KEYS = 3
+_TICKET_KEY_BYTES = 80
 
 _Key = (rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey |
         ed25519.Ed25519PrivateKey)
@@ -40,6 +52,8 @@ class Kind(enum.StrEnum):
     AUTHORITY = 'authority'
     # Lists of certificates that these authorities have revoked.
     REVOCATIONS = 'revocations'
+    # Keys of TLS session tickets, which controllers make.
+    TICKETS = 'tickets'
 
 
 class BundleError(ValueError):
@@ -48,29 +62,36 @@ class BundleError(ValueError):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Bundle:
-    """A checked PEM text, as HAProxy reads it from a file."""
+    """A checked text, as HAProxy reads it from a file.
+
+    ``salt``: key of its name.
+    """
 
     kind: Kind
     pem: bytes = dataclasses.field(repr=False)
+    salt: bytes = dataclasses.field(
+        default_factory=lambda: secrets.token_bytes(_SALT), repr=False,
+        compare=False)
 
     def name(self, load_balancer_id: str) -> str:
         """Return 64 hexadecimal digits: they depend on all bytes.
 
-        The same content has another name at each load balancer, so that names
-        do not show who else uses it.
+        A content that is given again has another name, so that names do not
+        show who else uses it.
         """
-        return hmac.new(load_balancer_id.encode(),
-                        f'{self.kind}\n'.encode() + self.pem,
-                        hashlib.sha256).hexdigest()
+        content = f'{load_balancer_id}\n{self.kind}\n'.encode() + self.pem
+        return hmac.new(self.salt, content, hashlib.sha256).hexdigest()
 
     def expires(self) -> datetime.datetime:
-        """Return when the first certificate or list ends, in UTC."""
+        """Return when the first certificate or list ends, in UTC; never for
+        keys of tickets."""
+        if self.kind == Kind.TICKETS:
+            return _NEVER
         if self.kind == Kind.REVOCATIONS:
             ends = [revocations.next_update_utc
                     for revocations in _revocations(self.pem)]
             return min((end for end in ends if end is not None),
-                       default=datetime.datetime.max.replace(
-                           tzinfo=datetime.UTC))
+                       default=_NEVER)
         return min(certificate.not_valid_after_utc
                    for certificate in _certificates(self.pem))
 
@@ -125,32 +146,65 @@ def revocations(pem: bytes) -> Bundle:
     return _bundle(Kind.REVOCATIONS, map(_text, _revocations(pem)))
 
 
-def from_text(kind: Kind, pem: bytes) -> Bundle:
+def tickets(former: Bundle | None = None) -> Bundle:
+    """Return new keys of session tickets, the last of which is new.
+
+    :param former: the keys until now, whose last ones stay.
+    """
+    keys = former.pem.splitlines() if former is not None else []
+    while len(keys) <= TICKET_KEYS:
+        keys.append(base64.b64encode(secrets.token_bytes(_TICKET_KEY_BYTES)))
+    return _bundle(Kind.TICKETS, (key + b'\n' for key in keys[-TICKET_KEYS:]))
+
+
+def from_text(kind: Kind, pem: bytes, salt: bytes) -> Bundle:
     """Return the bundle that another process has made.
 
     :raises BundleError: it is none of this kind.
     """
+    made = _from_text(kind, pem)
+    if len(salt) != _SALT:
+        raise BundleError(f'the key of its name has {len(salt)} bytes')
+    return dataclasses.replace(made, salt=salt)
+
+
+def _from_text(kind: Kind, pem: bytes) -> Bundle:
     if kind == Kind.AUTHORITY:
         return authority(pem)
     if kind == Kind.REVOCATIONS:
         return revocations(pem)
+    if kind == Kind.TICKETS:
+        return _checked_tickets(pem)
     return certificate(pem, pem)
+
+
+def _checked_tickets(text: bytes) -> Bundle:
+    keys = text.splitlines()
+    try:
+        sizes = {len(base64.b64decode(key, validate=True)) for key in keys}
+    except ValueError:
+        sizes = set()
+    if len(keys) != TICKET_KEYS or sizes != {_TICKET_KEY_BYTES}:
+        raise BundleError(f'there are no {TICKET_KEYS} keys of tickets')
+    return _bundle(Kind.TICKETS, (key + b'\n' for key in keys))
 
 
 def encode(bundle: Bundle) -> bytes:
     """Return the bundle as it is sealed, or encrypted for the database."""
-    return json.dumps({'kind': bundle.kind,
-                       'pem': bundle.pem.decode()}).encode()
+    return json.dumps({'kind': bundle.kind, 'pem': bundle.pem.decode(),
+                       'salt': bundle.salt.hex()}).encode()
 
 
-def decode(content: bytes) -> tuple[Kind, bytes]:
-    """Return (purpose, PEM text), unchecked, of what encode() returned.
+def decode(content: bytes) -> tuple[Kind, bytes, bytes]:
+    """Return (purpose, text, key of the name), unchecked, of what encode()
+    returned.
 
     :raises ValueError, KeyError, TypeError, AttributeError: it is something
         else.
     """
     fields = json.loads(content)
-    return Kind(fields['kind']), fields['pem'].encode()
+    return (Kind(fields['kind']), fields['pem'].encode(),
+            bytes.fromhex(fields['salt']))
 
 
 def _check_size(pem: bytes) -> None:

@@ -10,6 +10,7 @@ from typing_extensions import NotRequired
 from typing_extensions import TypedDict
 
 from octavia_xdp_provider.contracts import errors
+from octavia_xdp_provider.contracts import sealed
 from octavia_xdp_provider.contracts import shape
 from octavia_xdp_provider.contracts import spec
 
@@ -27,7 +28,9 @@ class Change(TypedDict):
     ``members``: the complete new members of the pool, by id. ``pools``: pools
     created along with a listener, by id. ``listener_id``: the listener whose
     default pool a new pool becomes. A failover does not change the document,
-    but moves the load balancer to other nodes.
+    but moves the load balancer to other nodes. ``bundles``: certificates that
+    the fields name and that the controllers may not have, by name; sealed for
+    them, and never stored with the change.
     """
 
     object: Kind
@@ -39,6 +42,7 @@ class Change(TypedDict):
     fields: NotRequired[spec.Fields]
     members: NotRequired[dict[str, spec.Fields]]
     pools: NotRequired[dict[str, spec.Fields]]
+    bundles: NotRequired[sealed.Bundles]
 
 
 def _pool(doc: spec.Document, pool_id: str) -> spec.Pool:

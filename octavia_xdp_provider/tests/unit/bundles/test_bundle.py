@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
+import base64
+import dataclasses
 import datetime
+import hashlib
+import hmac
 import pathlib
 import ssl
 import tempfile
@@ -27,7 +31,8 @@ class TestCertificate(base.TestCase):
             with self.subTest(kind):
                 made = bundle.certificate(*certificates.made(kind))
                 self.load(made)
-                self.assertEqual(made, bundle.from_text(made.kind, made.pem))
+                self.assertEqual(made, bundle.from_text(made.kind, made.pem,
+                                                made.salt))
 
     def test_blank_lines_and_comments_are_left_out(self):
         """An empty line would end what HAProxy reads at run time."""
@@ -46,7 +51,8 @@ class TestCertificate(base.TestCase):
         parts = [line for line in made.pem.splitlines() if b'BEGIN' in line]
         self.assertEqual([b'-----BEGIN CERTIFICATE-----'] * 2 +
                          [b'-----BEGIN PRIVATE KEY-----'], parts)
-        self.assertEqual(made, bundle.from_text(made.kind, made.pem))
+        self.assertEqual(made, bundle.from_text(made.kind, made.pem,
+                                                made.salt))
 
     def test_what_proxies_would_refuse_is_refused_with_the_reason(self):
         text, key = certificates.made()
@@ -90,7 +96,8 @@ class TestTrust(base.TestCase):
         made = bundle.revocations(text + b'\n\n' +
                                   certificates.revocations('other.example'))
         self.assertEqual(2, made.pem.count(b'BEGIN X509 CRL'))
-        self.assertEqual(made, bundle.from_text(made.kind, made.pem))
+        self.assertEqual(made, bundle.from_text(made.kind, made.pem,
+                                                made.salt))
         self.assertEqual(certificates.DAYS - 1, (
             made.expires() - datetime.datetime.now(datetime.UTC)).days)
 
@@ -105,17 +112,62 @@ class TestTrust(base.TestCase):
 
 class TestName(base.TestCase):
 
-    def test_name_depends_on_content_purpose_and_load_balancer(self):
+    def test_name_depends_on_content_purpose_load_balancer_and_salt(self):
         text, key = certificates.made()
+        made = bundle.certificate(text, key)
+        given_again = bundle.certificate(text, key)
+        self.assertEqual(made, given_again)
         # The same certificate with another key is another bundle.
-        other_key = key.replace(b'\n', b'\n', 1)
-        made = bundle.certificate(text, other_key)
-        names = {
-            made.name(LB), made.name(OTHER_LB),
-            bundle.authority(text).name(LB),
-            bundle.certificate(*certificates.made('rsa')).name(LB)}
-        self.assertEqual(4, len(names))
+        others = [dataclasses.replace(other, salt=made.salt) for other in (
+            bundle.authority(text), bundle.certificate(
+                *certificates.made('rsa')))]
+        names = {made.name(LB), made.name(OTHER_LB), given_again.name(LB),
+                 *(other.name(LB) for other in others)}
+        self.assertEqual(5, len(names))
         for name in names:
             self.assertRegex(name, '^[0-9a-f]{64}$')
-        self.assertEqual(made.name(LB),
-                         bundle.certificate(text, key).name(LB))
+
+    def test_name_is_the_same_at_its_receiver(self):
+        made = bundle.authority(certificates.made()[0])
+        received = bundle.from_text(*bundle.decode(bundle.encode(made)))
+        self.assertEqual(made.name(LB), received.name(LB))
+
+    def test_guess_of_the_content_cannot_be_tested(self):
+        """Authorities and load balancers' ids are known to many."""
+        text, _ = certificates.made()
+        made = bundle.authority(text)
+        guesses = {hmac.new(key, content, hashlib.sha256).hexdigest()
+                   for key in (LB.encode(), b'')
+                   for content in (
+                       made.pem, b'authority\n' + made.pem,
+                       f'{LB}\nauthority\n'.encode() + made.pem)}
+        self.assertNotIn(made.name(LB), guesses)
+
+    def test_short_salt_is_refused(self):
+        made = bundle.authority(certificates.made()[0])
+        self.assertRaises(bundle.BundleError, bundle.from_text, made.kind,
+                          made.pem, b'')
+
+
+class TestTickets(base.TestCase):
+
+    def keys(self, tickets):
+        return [base64.b64decode(line, validate=True)
+                for line in tickets.pem.splitlines()]
+
+    def test_new_key_is_last_and_the_former_last_one_encrypts(self):
+        """HAProxy encrypts with the last but one of its three keys."""
+        first = bundle.tickets()
+        second = bundle.tickets(first)
+        before, after = self.keys(first), self.keys(second)
+        self.assertEqual([80] * 3, list(map(len, after)))
+        self.assertEqual(before[1:], after[:2])
+        self.assertEqual(4, len({*before, *after}))
+        self.assertEqual(second, bundle.from_text(
+            second.kind, second.pem, second.salt))
+
+    def test_other_texts_are_refused(self):
+        made = bundle.tickets()
+        for text in (b'', made.pem + made.pem, made.pem[:-9], b'*\n' * 3):
+            self.assertRaises(bundle.BundleError, bundle.from_text,
+                              made.kind, text, made.salt)
