@@ -109,7 +109,7 @@ class AddressPolicy:
         address = ipaddress.ip_address(text)
         if problem := family_problem(address) or inside_problem(address):
             return *problem, ''
-        if not _is_of_host(address):
+        if not is_of_host(address):
             return (f'{address} is no address of a host',
                     'use another address', '')
         if str(address) in self.own_addresses:
@@ -184,7 +184,7 @@ def family_problem(address: Address) -> errors.Problem | None:
 
 def inside_problem(address: Address) -> errors.Problem | None:
     """Return what is wrong with an IPv6 address that embeds an IPv4 one."""
-    if not isinstance(address, ipaddress.IPv6Address) or not _is_of_host(
+    if not isinstance(address, ipaddress.IPv6Address) or not is_of_host(
             address) or address.is_loopback:
         return None
     for network, why in _IPV4_INSIDE:
@@ -199,7 +199,8 @@ def inside_problem(address: Address) -> errors.Problem | None:
     return None
 
 
-def _is_of_host(address: Address) -> bool:
+def is_of_host(address: Address) -> bool:
+    """Return whether a single host can have the address."""
     if address.is_unspecified or address.is_multicast:
         return False
     return not (isinstance(address, ipaddress.IPv4Address)

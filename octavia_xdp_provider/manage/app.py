@@ -24,6 +24,7 @@ from octavia_xdp_provider.manage import nodes
 from octavia_xdp_provider.manage import open_slots
 from octavia_xdp_provider.manage import placements
 from octavia_xdp_provider.manage import projects
+from octavia_xdp_provider.manage import proxy_addresses
 from octavia_xdp_provider.manage import rebalance
 from octavia_xdp_provider.manage import sync
 from octavia_xdp_provider.manage import top
@@ -46,6 +47,7 @@ COMMANDS: dict[str, type[command.Command]] = {
     'lb move': load_balancers.Move,
     'lb show': load_balancers.Show,
     'lb watch-members': members.Watch,
+    'node addresses': proxy_addresses.Register,
     'node list': nodes.List,
     'node nat': nodes.Nat,
     'node nat-pools': nat_pools.Register,

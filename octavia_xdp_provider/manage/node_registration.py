@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands that register and remove LB nodes."""
+"""Commands that register and remove LB nodes and proxy nodes."""
 
 import argparse
 from collections.abc import Sequence
@@ -13,6 +13,7 @@ from octavia_xdp_provider.contracts import errors
 from octavia_xdp_provider.controller import broker
 from octavia_xdp_provider.controller import node_api
 from octavia_xdp_provider.controller.store import queries
+from octavia_xdp_provider.controller.store import rows
 from octavia_xdp_provider.manage import command
 from octavia_xdp_provider.manage import names
 from octavia_xdp_provider.manage import node_state
@@ -75,10 +76,11 @@ def run_or_print(app: Any, arguments: argparse.Namespace, commands: Any,
 
 
 class Create(Registration):
-    """Register an LB node, and create its user and virtual host.
+    """Register a node, and create its user and virtual host.
 
     The controllers serve registered nodes only. A node that is already
-    registered gets a new password, and with --zone that zone.
+    registered gets a new password, and with --zone that zone, with --address
+    these addresses; its role cannot be changed.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -89,6 +91,14 @@ class Create(Registration):
         parser.add_argument(
             '--zone', help='availability zone that the node is in; load '
                            'balancers are spread over zones')
+        parser.add_argument(
+            '--role', choices=(rows.LB, rows.PROXY),
+            help='lb (the default): an LB node, which forwards packets; '
+                 'proxy: a proxy node, which serves HTTP and TLS')
+        parser.add_argument(
+            '--address', action='append', metavar='ADDRESS', default=[],
+            help='the address that LB nodes reach a proxy node at; may be '
+                 'repeated for the other family')
         return parser
 
     def take_action(self, arguments: argparse.Namespace) -> None:
@@ -99,10 +109,13 @@ class Create(Registration):
                 'serves the nodes')
         store = self.store()
         try:
-            is_new = store.nodes.register(host, arguments.nat_pool,
-                                          arguments.zone)
+            is_new = store.nodes.register(
+                host, arguments.nat_pool, arguments.zone,
+                role=arguments.role, addresses=arguments.address)
             if not is_new and arguments.zone is not None:
                 store.nodes.set_zone(host, arguments.zone)
+            if not is_new and arguments.address:
+                store.nodes.set_proxy_addresses(host, arguments.address)
         except errors.Refused as error:
             raise command.CommandError(str(error)) from error
         password = broker.new_password()
@@ -119,7 +132,7 @@ class Create(Registration):
 
 
 class Delete(Registration):
-    """Remove an LB node that will never come back.
+    """Remove an LB node or a proxy node that will never come back.
 
     Its load balancers are placed on other nodes, and its credentials become
     invalid. A node that is alive and has NAT flows, which no other node has,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands for LB nodes."""
+"""Commands for LB nodes and proxy nodes."""
 
 import argparse
 from collections.abc import Mapping
@@ -32,6 +32,7 @@ def _row(node: rows.Node, conf: cfg.ConfigOpts, now: float,
     state = node.state or {}
     return {
         'host': node.host,
+        'role': node.role,
         'zone': node.zone,
         'alive': node_api.alive(node, conf.placement.node_timeout, now),
         'in_service': node.in_service,
@@ -48,7 +49,7 @@ def _row(node: rows.Node, conf: cfg.ConfigOpts, now: float,
 
 
 class List(command.List):
-    """List the LB nodes, with the problems of each."""
+    """List LB nodes and proxy nodes, with the problems of each."""
 
     def take_action(self, arguments: argparse.Namespace) -> command.Table:
         store = self.store()
@@ -56,23 +57,25 @@ class List(command.List):
         load = store.placements.load()
         listed = [_row(node, self.conf, now, load)
                   for node in store.nodes.all()]
-        columns = ('host', 'zone', 'alive', 'in_service', 'condition',
-                   'load_balancers', 'uplinks', 'last_report',
+        columns = ('host', 'role', 'zone', 'alive', 'in_service',
+                   'condition', 'load_balancers', 'uplinks', 'last_report',
                    'health_checker', 'problems')
         return columns, [[row[name] for name in columns] for row in
                          sorted(listed, key=lambda row: row['host'])]
 
 
 class Show(names.HostArgument, command.Show):
-    """Show an LB node, with everything that it reports about itself."""
+    """Show a node, with everything that it reports about itself."""
 
     def take_action(self, arguments: argparse.Namespace) -> command.Table:
         store = self.store()
         for node in store.nodes.all():
             if node.host == arguments.host:
                 row = {**_row(node, self.conf, store.database.now(),
-                              store.placements.load()), 'state': lines.Fields(
-                                  node.state or {})}
+                              store.placements.load()),
+                       'proxy_addresses': lines.Lines(
+                           list(node.proxy_addresses)),
+                       'state': lines.Fields(node.state or {})}
                 return list(row), list(row.values())
         raise unknown(arguments.host)
 
@@ -108,11 +111,11 @@ class _SetInService(names.HostArgument, command.Command):
 
 
 class Enable(_SetInService):
-    """Put a disabled or drained LB node back into service."""
+    """Put a disabled or drained node back into service."""
 
 
 class Disable(_SetInService):
-    """Take an LB node out of service.
+    """Take a node out of service.
 
     Its VIPs move to other nodes in service. While there are too few of these,
     the VIPs stay.

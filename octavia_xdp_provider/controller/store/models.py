@@ -93,7 +93,7 @@ class Pool(Base):
 
 
 class Node(Base):
-    """An LB node that the operator has registered.
+    """An LB node or a proxy node that the operator has registered.
 
     ``last_seen``: seconds since the epoch; 0: never. ``in_service``: set by
     the operator. ``state``: the node's last reported state, JSON.
@@ -107,6 +107,10 @@ class Node(Base):
     ``nat_pools``: its NAT pools as registered by the operator, a JSON list;
     null for none. Reported pools only count if they lie in these. ``zone``:
     its availability zone as registered by the operator; null for none.
+    ``role``: 'lb' or 'proxy' (rows.Role). ``proxy_addresses``: addresses that
+    LB nodes reach a proxy node at, a JSON list with at most one of each
+    family; null for LB nodes. ``public_key``: the registered key that secrets
+    are sealed to; null for none.
     """
 
     __tablename__ = 'nodes'
@@ -122,6 +126,9 @@ class Node(Base):
     draining = sa.Column(sa.Boolean, nullable=False, default=False)
     nat_pools = sa.Column(sa.Text, nullable=True)
     zone = sa.Column(sa.String(255), nullable=True)
+    role = sa.Column(sa.String(16), nullable=False, default='lb')
+    proxy_addresses = sa.Column(sa.Text, nullable=True)
+    public_key = sa.Column(sa.Text, nullable=True)
 
 
 class Placement(Base):
@@ -143,7 +150,7 @@ class Placement(Base):
     resort, seconds since the epoch by the database's clock; null: not
     draining. ``withdrawn_since``: the same, since when it must not announce
     them at all, and only keep existing NAT flows. ``drain_generation``: of
-    the last change of these two, or 0.
+    the last change of these two, or 0. ``role``: the node's.
     """
 
     __tablename__ = 'placements'
@@ -161,6 +168,7 @@ class Placement(Base):
     withdrawn_since = sa.Column(Time, nullable=True)
     drain_generation = sa.Column(sa.BigInteger, nullable=False, default=0)
     history = sa.Column(Document, nullable=True)
+    role = sa.Column(sa.String(16), nullable=False, default='lb')
     # Nodes ask every few seconds whether any of them drains.
     __table_args__ = sa.Index('ix_placements_host_draining_since', host,
                               draining_since),

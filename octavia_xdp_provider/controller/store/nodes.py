@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LB nodes: their registration, heartbeats and conditions."""
+"""LB nodes and proxy nodes: registration, heartbeats and conditions."""
 
 from collections.abc import Iterable
 import functools
@@ -17,11 +17,12 @@ from octavia_xdp_provider.controller.store import base
 from octavia_xdp_provider.controller.store import leases
 from octavia_xdp_provider.controller.store import marks
 from octavia_xdp_provider.controller.store import models
+from octavia_xdp_provider.controller.store import proxy_addresses
 from octavia_xdp_provider.controller.store import rows
 
 
 class Nodes(base.Queries):
-    """Queries about LB nodes."""
+    """Queries about LB nodes and proxy nodes."""
 
     def all(self) -> list[rows.Node]:
         with self._database.read() as session:
@@ -33,20 +34,49 @@ class Nodes(base.Queries):
 
     @base.retried
     def register(self, host: str, nat_pools: Iterable[str] = (),
-                 zone: str | None = None) -> bool:
+                 zone: str | None = None, *, role: rows.Role | None = None,
+                 addresses: Iterable[str] = ()) -> bool:
         """Register a node, and return whether it is new.
 
         :param nat_pools: pools of a new node.
         :param zone: availability zone of a new node.
-        :raises Refused: see set_nat_pools and set_zone.
+        :param role: None: that of the registered node, or rows.LB.
+        :param addresses: of a new proxy node.
+        :raises Refused: see set_nat_pools, set_zone and set_proxy_addresses;
+            or the node has another role.
         """
         with self._database.write() as session:
-            if session.get(models.Node, host) is not None:
+            registered = session.get(models.Node, host)
+            if registered is not None:
+                _check_role(registered, role)
                 return False
-            session.add(models.Node(host=host, last_seen=0, in_service=True,
-                                    state='{}', nat_pools=_checked(
-                                        session, host, nat_pools),
-                                    zone=_checked_zone(zone)))
+            row: Any = models.Node(host=host, last_seen=0, in_service=True,
+                                   state='{}', zone=_checked_zone(zone),
+                                   role=role or rows.LB)
+            row.nat_pools = _checked(session, row, nat_pools)
+            row.proxy_addresses = proxy_addresses.checked(
+                session, row, addresses)
+            session.add(row)
+            return True
+
+    @base.retried
+    def set_proxy_addresses(self, host: str, addresses: Iterable[str]
+                            ) -> bool:
+        """Replace the addresses that LB nodes reach a proxy node at.
+
+        :returns: False if the node is unknown.
+        :raises Refused: an address is malformed or taken, there is none, or
+            more than one of a family; or it is an LB node.
+        """
+        with self._database.write() as session:
+            row = session.get(models.Node, host)
+            if row is None:
+                return False
+            row.proxy_addresses = proxy_addresses.checked(
+                session, row, addresses)
+            marks.mark_selected(session, sa.select(
+                models.Placement.load_balancer_id).where(
+                    models.Placement.host == host))
             return True
 
     @base.retried
@@ -69,13 +99,14 @@ class Nodes(base.Queries):
 
         :param pools: networks in CIDR notation.
         :returns: False if the node is unknown.
-        :raises Refused: a network is malformed, or overlaps another node's.
+        :raises Refused: a network is malformed, or overlaps another node's;
+            or it is a proxy node.
         """
         with self._database.write() as session:
             row = session.get(models.Node, host)
             if row is None:
                 return False
-            row.nat_pools = _checked(session, host, pools)
+            row.nat_pools = _checked(session, row, pools)
             return True
 
     @base.retried
@@ -199,17 +230,31 @@ def _checked_zone(zone: str | None) -> str | None:
     return zone
 
 
-def _checked(session: orm.Session, host: str, pools: Iterable[str]
+def _check_role(row: Any, role: rows.Role | None) -> None:
+    """:raises Refused: a registered node has another role."""
+    if role not in (None, row.role):
+        raise errors.Refused(
+            'role', f'node {row.host} is registered with role {row.role}',
+            f'delete it first ("node delete {row.host}"), or create a node '
+            'with another name')
+
+
+def _checked(session: orm.Session, node: Any, pools: Iterable[str]
              ) -> str | None:
     """Check that pools are not shared, and return them for the database."""
     pools = list(pools)
+    if pools and node.role == rows.PROXY:
+        raise errors.Refused(
+            'nat_pools', f'{node.host} is a proxy node, and only LB nodes '
+            'have pools for NAT', 'leave them out')
     for text in pools:
         problem = fields.network_problem(text)
         if problem:
             raise errors.Refused('nat_pools', *problem)
-    taken = [(other.host, pool) for other in session.query(
-        models.Node.host, models.Node.nat_pools).filter(
-            models.Node.host != host) for pool in rows.nat_pools(other)]
+    taken = [(other.host, text) for other in session.query(
+        models.Node.host, models.Node.nat_pools,
+        models.Node.proxy_addresses).filter(models.Node.host != node.host)
+        for text in (*rows.nat_pools(other), *rows.proxy_addresses(other))]
     for text in pools:
         network: Any = ipaddress.ip_network(text)
         for other, pool in taken:

@@ -193,13 +193,15 @@ def _forget_removals(session: orm.Session, span_s: float) -> None:
 def _add(session: orm.Session, load_balancer_id: str, hosts: Iterable[str],
          generation: int) -> None:
     hosts = list(hosts)
+    roles = dict(session.query(models.Node.host, models.Node.role).filter(
+        models.Node.host.in_(hosts)).tuples().all())
     for host in hosts:
         session.merge(models.Placement(
             load_balancer_id=load_balancer_id, host=host,
-            synced_generation=0, error=None, replace=None,
-            removed_generation=None, members=None, announced=None,
-            placed_generation=generation, draining_since=None,
-            withdrawn_since=None, drain_generation=0))
+            role=roles.get(host, rows.LB), synced_generation=0, error=None,
+            replace=None, removed_generation=None, members=None,
+            announced=None, placed_generation=generation,
+            draining_since=None, withdrawn_since=None, drain_generation=0))
     if hosts:
         # Give the nodes time to apply it.
         session.query(models.LoadBalancer).filter_by(

@@ -4,10 +4,16 @@
 import dataclasses
 import json
 from typing import Any
+from typing import Final
+from typing import Literal
 from typing import NamedTuple
 
 from octavia_xdp_provider.api import nat
 from octavia_xdp_provider.contracts import spec
+
+Role = Literal['lb', 'proxy']
+LB: Final = 'lb'
+PROXY: Final = 'proxy'
 
 
 class Statistics(NamedTuple):
@@ -65,9 +71,13 @@ class LoadBalancer:
 
 @dataclasses.dataclass(frozen=True)
 class Node:
-    """An LB node. ``last_seen``: seconds since the epoch. ``state``: its
-    latest report, with only registered pools for NAT. ``draining``: out of
-    service, with routes of last resort. ``zone``: as registered."""
+    """An LB node or a proxy node.
+
+    ``last_seen``: seconds since the epoch. ``state``: its latest report, with
+    only registered pools for NAT. ``draining``: out of service, with routes of
+    last resort. The last four are as registered, ``proxy_addresses`` with at
+    most one address of each family.
+    """
 
     host: str
     last_seen: float
@@ -77,6 +87,9 @@ class Node:
     draining: bool = False
     died_or_back_at: float | None = None
     zone: str | None = None
+    role: Role = LB
+    proxy_addresses: tuple[str, ...] = ()
+    public_key: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,6 +110,7 @@ class Placement:
     draining_since: float | None = None
     drain_generation: int = 0
     withdrawn_since: float | None = None
+    role: Role = LB
 
 
 def document(row: Any) -> spec.Document:
@@ -128,7 +142,8 @@ def _objects(text: str) -> tuple[tuple[str, str, int], ...]:
 def node(row: Any) -> Node:
     return Node(row.host, row.last_seen, row.in_service,
                 nat.registered(json.loads(row.state), nat_pools(row)),
-                row.condition, row.draining, row.died_or_back_at, row.zone)
+                row.condition, row.draining, row.died_or_back_at, row.zone,
+                row.role, tuple(proxy_addresses(row)), row.public_key)
 
 
 def nat_pools(row: Any) -> list[str]:
@@ -136,9 +151,14 @@ def nat_pools(row: Any) -> list[str]:
     return list(json.loads(row.nat_pools or '[]'))
 
 
+def proxy_addresses(row: Any) -> list[str]:
+    """Return the registered addresses of a proxy node."""
+    return list(json.loads(row.proxy_addresses or '[]'))
+
+
 def placement(row: Any) -> Placement:
     return Placement(row.load_balancer_id, row.host, row.synced_generation,
                      row.error, row.removed_generation,
                      None if row.members is None else json.loads(row.members),
                      row.announced, bool(row.replace), row.draining_since,
-                     row.drain_generation, row.withdrawn_since)
+                     row.drain_generation, row.withdrawn_since, row.role)

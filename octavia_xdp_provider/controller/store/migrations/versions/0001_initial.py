@@ -98,7 +98,10 @@ def _nodes() -> None:
         sa.Column('complete', sa.Boolean, nullable=False),
         sa.Column('draining', sa.Boolean, nullable=False),
         sa.Column('nat_pools', sa.Text, nullable=True),
-        sa.Column('zone', sa.String(255), nullable=True))
+        sa.Column('zone', sa.String(255), nullable=True),
+        sa.Column('role', sa.String(16), nullable=False),
+        sa.Column('proxy_addresses', sa.Text, nullable=True),
+        sa.Column('public_key', sa.Text, nullable=True))
     steps.create_table(
         'placements',
         sa.Column('load_balancer_id', sa.String(36), primary_key=True),
@@ -114,7 +117,8 @@ def _nodes() -> None:
         sa.Column('report_epoch', sa.BigInteger, nullable=False),
         sa.Column('draining_since', sa.Double(), nullable=True),
         sa.Column('withdrawn_since', sa.Double(), nullable=True),
-        sa.Column('drain_generation', sa.BigInteger, nullable=False))
+        sa.Column('drain_generation', sa.BigInteger, nullable=False),
+        sa.Column('role', sa.String(16), nullable=False))
     steps.create_index('placements', 'host')
     steps.create_index('placements', 'host', 'draining_since')
     steps.create_table(
