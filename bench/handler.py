@@ -13,9 +13,9 @@ import time
 from bench.engine import alone
 from bench.hc import space
 from octavia_xdp_provider.config import options
+from octavia_xdp_provider.health import queue_file
 from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.result_handler import handler
-from octavia_xdp_provider.result_handler import queue_file
 
 BOOT = 1
 PATIENCE = 60  # seconds

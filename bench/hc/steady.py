@@ -11,8 +11,8 @@ import urllib.request
 from bench.control import figures
 from bench.hc import programs as targets
 from bench.hc import space
-from octavia_xdp_provider.result_handler import queue_directory
-from octavia_xdp_provider.result_handler import queue_file
+from octavia_xdp_provider.health import queue_directory
+from octavia_xdp_provider.health import queue_file
 
 METRICS = '127.0.0.1:9105'
 LATENESS = 'lateness_seconds_bucket{'

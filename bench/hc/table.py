@@ -10,8 +10,8 @@ import time
 
 from bench import handler
 from bench.hc import steady
+from octavia_xdp_provider.health import queue_file
 from octavia_xdp_provider.node import datapath
-from octavia_xdp_provider.result_handler import queue_file
 
 SERVICES = 1000
 MEMBERS = 20

@@ -7,8 +7,8 @@ import time
 
 from bench import handler
 from bench.parts import packets
+from octavia_xdp_provider.health import queue_file
 from octavia_xdp_provider.node import datapath
-from octavia_xdp_provider.result_handler import queue_file
 
 VIPS = (1, 10, 100, 1000)
 PORTS = (80, 443)

@@ -12,11 +12,11 @@ from typing import Any
 
 from oslo_log import log as logging
 
-from octavia_xdp_provider.agent import checks_directory
-from octavia_xdp_provider.agent import checks_file
 from octavia_xdp_provider.agent import files as agent_files
 from octavia_xdp_provider.agent import plans as agent_plans
 from octavia_xdp_provider.agent import probes as agent_probes
+from octavia_xdp_provider.health import checks_directory
+from octavia_xdp_provider.health import checks_file
 from octavia_xdp_provider.node import run_directory
 
 LOG = logging.getLogger(__name__)

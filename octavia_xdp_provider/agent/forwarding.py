@@ -13,7 +13,6 @@ import ipaddress
 from typing import Any
 from typing import NamedTuple
 
-from octavia_xdp_provider.agent import checks_file
 from octavia_xdp_provider.agent import nat as agent_nat
 from octavia_xdp_provider.agent import service_settings
 from octavia_xdp_provider.api import nat as nat_rules
@@ -21,9 +20,10 @@ from octavia_xdp_provider.api import rules
 from octavia_xdp_provider.api import validation
 from octavia_xdp_provider.contracts import address_policy
 from octavia_xdp_provider.contracts import errors
-from octavia_xdp_provider.contracts import expected_codes
 from octavia_xdp_provider.contracts import flavor
 from octavia_xdp_provider.contracts import spec
+from octavia_xdp_provider.health import checks_file
+from octavia_xdp_provider.health import monitors
 from octavia_xdp_provider.node import datapath
 
 _MTU_MAX = 65535  # struct oxp_member
@@ -126,7 +126,7 @@ def checks(monitor: spec.HealthMonitor, member: spec.Member,
     address would find. A monitor of another address or port is probed there,
     and the path of traffic is probed in addition.
     """
-    own = check(monitor, member)
+    own = monitors.check(monitor, member)
     if through is None:
         return [own]
     at_service = dataclasses.replace(
@@ -183,29 +183,6 @@ def _probes_same_port(monitor: spec.HealthMonitor, member: spec.Member,
     return member['monitor_port'] in (None, 0, port) and (
         port == service.port
         or _PROTOCOLS.get(monitor['type'], 'TCP') == service.protocol)
-
-
-def check(monitor: spec.HealthMonitor, member: spec.Member
-          ) -> checks_file.Check:
-    """Return the check of a member by its pool's health monitor."""
-    kind = monitor['type']
-    http = tls = None
-    if kind in ('HTTP', 'HTTPS'):
-        http = checks_file.HttpOptions(
-            method=monitor['http_method'], path=monitor['url_path'],
-            version=f'{float(monitor["http_version"]):.1f}',
-            host=monitor['domain_name'],
-            expected_codes=expected_codes.parse(
-                monitor['expected_codes']))
-    if kind in ('HTTPS', 'TLS-HELLO'):
-        tls = checks_file.TlsOptions.for_host(monitor['domain_name'])
-    return checks_file.Check(
-        type=kind.lower(),
-        address=member['monitor_address'] or member['address'],
-        port=member['monitor_port'] or member['protocol_port'],
-        delay=monitor['delay'], timeout=monitor['timeout'],
-        rise=monitor['max_retries'], fall=monitor['max_retries_down'],
-        http=http, tls=tls)
 
 
 @functools.lru_cache(1 << 16)

@@ -19,13 +19,13 @@ from typing import NamedTuple
 
 from oslo_config import cfg
 
-from octavia_xdp_provider.agent import checks_file
 from octavia_xdp_provider.agent import forwarding
 from octavia_xdp_provider.agent import nat as agent_nat
 from octavia_xdp_provider.agent import probes as agent_probes
 from octavia_xdp_provider.agent.uplinks import path_mtu as agent_path_mtu
 from octavia_xdp_provider.contracts import address_policy
 from octavia_xdp_provider.contracts import errors
+from octavia_xdp_provider.health import checks_file
 from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.process.agents.wanted import Entry
 

@@ -16,7 +16,6 @@ from typing import Any
 from oslo_config import cfg
 import oslo_messaging
 
-from octavia_xdp_provider.agent import checks_file
 from octavia_xdp_provider.agent import history
 from octavia_xdp_provider.agent import link
 from octavia_xdp_provider.agent import listener_metrics
@@ -29,7 +28,6 @@ from octavia_xdp_provider.agent import probes
 from octavia_xdp_provider.agent import processes
 from octavia_xdp_provider.agent import recheck
 from octavia_xdp_provider.agent import reconcile
-from octavia_xdp_provider.agent import secret_file
 from octavia_xdp_provider.agent import worker
 from octavia_xdp_provider.agent.bgp import announcements
 from octavia_xdp_provider.agent.uplinks import monitor
@@ -39,6 +37,8 @@ from octavia_xdp_provider.config import option_values
 from octavia_xdp_provider.config import options
 from octavia_xdp_provider.contracts import address_policy
 from octavia_xdp_provider.contracts import rpc
+from octavia_xdp_provider.health import checks_file
+from octavia_xdp_provider.health import secret_file
 from octavia_xdp_provider.node import heartbeat
 from octavia_xdp_provider.node import netlink
 from octavia_xdp_provider.node import reserve

@@ -13,7 +13,6 @@ started) comes from the health checker's saved state, which may be a little
 older than the table's. It is only used for members whose state is unknown.
 """
 
-import dataclasses
 import errno
 import gc
 import select
@@ -24,158 +23,23 @@ from inotify_simple import flags
 from inotify_simple import INotify
 from oslo_log import log as logging
 
+from octavia_xdp_provider.health import queue_directory
+from octavia_xdp_provider.health import queue_file
+from octavia_xdp_provider.health import results
 from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.node import heartbeat
 from octavia_xdp_provider.node import run_directory
 from octavia_xdp_provider.node import wakeup
 from octavia_xdp_provider.process import monitoring
 from octavia_xdp_provider.result_handler import metrics
-from octavia_xdp_provider.result_handler import queue_directory
-from octavia_xdp_provider.result_handler import queue_file
 
 LOG = logging.getLogger(__name__)
 
 # Interval of looks at everything, the longest delay after a lost event or
 # notification. The datapath expects slots to be aged each second, too.
 RESCAN_S = 1.0
-# Interval of reading a new snapshot even if no delta is missing, because only
-# snapshots show which checks are gone.
-PRUNE_S = 10.0
 # Events that require a look at everything; the others name files.
 _LOST = flags.Q_OVERFLOW | flags.IGNORED | flags.UNMOUNT
-
-
-@dataclasses.dataclass
-class QueueChanges:
-    """The result of one look at the queue."""
-
-    paths: list = dataclasses.field(default_factory=list)
-    changed: dict = dataclasses.field(default_factory=dict)
-    times: list = dataclasses.field(default_factory=list)
-    whole: bool = False  # whether to compare everything with the tables
-
-
-class Results:
-    """The last known result of each check, from snapshot and deltas."""
-
-    def __init__(self, queue, metrics=None, clock=time.monotonic):
-        self._queue = queue
-        self._metrics = metrics or metrics.Metrics()
-        self._clock = clock
-        self._position = (0, 0)  # boot, last sequence applied
-        self._missing = (0, 0)   # least position of a needed snapshot, or None
-        self._stamp = None       # of the last snapshot that was read
-        self._loaded = 0.0
-        self.last = {}           # key → verdict
-
-    def update(self, rescan=True):
-        """Read new results.
-
-        :param rescan: whether to look at the snapshot even if no delta is
-            missing.
-        :returns: QueueChanges. Its paths must be removed after it is applied.
-        """
-        changes = QueueChanges()
-        paths, foreign = self._queue.scan()
-        for path in foreign:
-            self._reject(path, 'foreign', 'not a file of the queue')
-        deltas = self._read(paths, changes)
-        if self._missing is not None or rescan:
-            self._look_at_snapshot(changes, rescan, bool(deltas))
-        for delta in deltas:
-            self._apply_delta(delta, changes)
-        return changes
-
-    def _read(self, paths, changes):
-        """Decode deltas and note gaps before them."""
-        deltas = []
-        boot, sequence = self._position
-        for path in paths:
-            try:
-                delta = self._queue.read(path)
-            except FileNotFoundError:
-                continue
-            except queue_file.QueueFileError as error:
-                self._reject(path, error.reason, str(error))
-                self._require_snapshot(self._position)
-                continue
-            self._metrics.file('delta')
-            changes.paths.append(path)
-            if (delta.boot, delta.last_sequence) <= (boot, sequence):
-                continue
-            if delta.boot != boot or delta.first_sequence > sequence + 1:
-                self._require_snapshot((delta.boot, delta.first_sequence - 1))
-            boot, sequence = delta.boot, delta.last_sequence
-            deltas.append(delta)
-        return deltas
-
-    def _require_snapshot(self, position):
-        self._missing = max(self._missing or (0, 0), position)
-
-    def _look_at_snapshot(self, changes, rescan, busy):
-        try:
-            mark = self._queue.snapshot_mark()
-        except queue_file.QueueFileError as error:
-            self._reject(self._queue.snapshot_path, error.reason, str(error))
-            return
-        if mark is None:
-            return
-        stamp, position, stretch_percent = mark
-        self._metrics.stretched(stretch_percent)
-        if stamp == self._stamp:
-            return
-        ahead = position > self._position and not busy
-        due = rescan and self._clock() >= self._loaded + PRUNE_S
-        if self._missing is not None or ahead or due:
-            self._stamp = stamp
-            self._load_snapshot(changes)
-
-    def _load_snapshot(self, changes):
-        try:
-            snapshot = self._queue.snapshot()
-        except queue_file.QueueFileError as error:
-            self._reject(self._queue.snapshot_path, error.reason, str(error))
-            return
-        if snapshot is None:
-            return
-        self._metrics.file('snapshot')
-        self._loaded = self._clock()
-        position = (snapshot.boot, snapshot.last_sequence)
-        if position < self._position:
-            return
-        if self._missing is not None and position >= self._missing:
-            self._missing = None
-        columns = snapshot.columns
-        last = dict(zip(columns.keys, columns.verdicts, strict=True))
-        changes.whole |= last != self.last
-        self.last = last
-        self._position = position
-
-    def _apply_delta(self, delta, changes):
-        boot, sequence = self._position
-        if (delta.boot, delta.last_sequence) <= (boot, sequence):
-            return
-        skip = 0
-        if delta.boot == boot:
-            skip = max(0, sequence + 1 - delta.first_sequence)
-        keys = delta.columns.keys[skip:]
-        verdicts = delta.columns.verdicts[skip:]
-        before = map(self.last.get, keys)
-        changes.times.extend(
-            moment for old, new, moment
-            in zip(before, verdicts, delta.columns.times[skip:], strict=True)
-            if old is None
-            or queue_file.state_of(old) != queue_file.state_of(new))
-        pairs = dict(zip(keys, verdicts, strict=True))
-        self.last.update(pairs)
-        changes.changed.update(pairs)
-        self._position = (delta.boot, delta.last_sequence)
-
-    def _reject(self, path, reason, text):
-        self._metrics.rejected(reason)
-        self._queue.reject(path, text)
-        # The writer of the queue is not trusted and chose the name.
-        LOG.error('Queue file %s set aside: %s', ascii(path.name), text)
 
 
 class ResultHandler:
@@ -191,7 +55,7 @@ class ResultHandler:
             conf, 'agent', 'result_handler_metrics', self.metrics.registry)
         self._come_round = self._monitoring.loops.watch('results')
         self._heartbeat = heartbeat.Heartbeat(self._files.handler_heartbeat)
-        self._results = Results(self._queue, self.metrics)
+        self._results = results.Results(self._queue, self.metrics)
         self._stop = threading.Event()
         self._datapath = None
         self._generations = None

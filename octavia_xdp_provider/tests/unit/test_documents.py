@@ -8,12 +8,12 @@ import typing
 
 from lab.fabric import nodes
 import octavia_xdp_provider
-from octavia_xdp_provider.agent import checks
 from octavia_xdp_provider.cmd import ctl
 from octavia_xdp_provider.cmd import host
 from octavia_xdp_provider.config import options
 from octavia_xdp_provider.contracts import fields
 from octavia_xdp_provider.contracts import flavor
+from octavia_xdp_provider.health import checks
 from octavia_xdp_provider.manage import app
 from octavia_xdp_provider.tests.unit import base
 

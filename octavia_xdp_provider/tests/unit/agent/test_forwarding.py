@@ -4,11 +4,12 @@ import dataclasses
 import typing
 from unittest import mock
 
-from octavia_xdp_provider.agent import checks_file
 from octavia_xdp_provider.agent import forwarding
 from octavia_xdp_provider.api import validation
 from octavia_xdp_provider.contracts import errors
 from octavia_xdp_provider.contracts import fields
+from octavia_xdp_provider.health import checks_file
+from octavia_xdp_provider.health import monitors
 from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.tests.unit import base
 from octavia_xdp_provider.tests.unit.agent import planning
@@ -261,7 +262,7 @@ class TestPlan(planning.PlanTestCase):
             2, len(checks_file.build_document(plan.checks)['checks']))
 
     def test_several_checks_of_one_monitor_are_joined(self):
-        real = forwarding.check
+        real = monitors.check
 
         def two(monitor, member, through=None):
             check = real(monitor, member)

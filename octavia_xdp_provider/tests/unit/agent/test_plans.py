@@ -5,10 +5,10 @@ import dataclasses
 import ipaddress
 from unittest import mock
 
-from octavia_xdp_provider.agent import checks_file
 from octavia_xdp_provider.agent import forwarding
 from octavia_xdp_provider.agent import plans
 from octavia_xdp_provider.contracts import address_policy
+from octavia_xdp_provider.health import checks_file
 from octavia_xdp_provider.tests.unit import base
 
 

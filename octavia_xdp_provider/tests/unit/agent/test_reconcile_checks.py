@@ -10,8 +10,8 @@ from unittest import mock
 
 import fixtures
 
-from octavia_xdp_provider.agent import checks_file
-from octavia_xdp_provider.agent import forwarding
+from octavia_xdp_provider.health import checks_file
+from octavia_xdp_provider.health import monitors
 from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.tests.unit import base
 from octavia_xdp_provider.tests.unit.agent import reconciling
@@ -236,13 +236,13 @@ class TestChecks(reconciling.ReconcilerTestCase):
         bad = base.document()
         bad.update(id='bad', vip_address='203.0.113.11')
         bad['pools']['pool']['healthmonitor']['delay'] = 77
-        real = forwarding.check
+        real = monitors.check
 
         def check(monitor, member):
             made = real(monitor, member)
             return (dataclasses.replace(made, rise=99)
                     if monitor['delay'] == 77 else made)
-        with mock.patch.object(forwarding, 'check', check):
+        with mock.patch.object(monitors, 'check', check):
             outcome = self.run_pass(bad, self.document)
         self.assertIn('health monitor', outcome.failed.get('bad'))
         self.assertIsNone(outcome.failed.get('lb'))

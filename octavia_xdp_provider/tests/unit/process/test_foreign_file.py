@@ -5,10 +5,10 @@ import os
 import pathlib
 import stat
 
-from octavia_xdp_provider.agent import checks_directory
-from octavia_xdp_provider.agent import secret_file
 from octavia_xdp_provider.agent import uplinks_file
 from octavia_xdp_provider.agent.bgp import announcements
+from octavia_xdp_provider.health import checks_directory
+from octavia_xdp_provider.health import secret_file
 from octavia_xdp_provider.process import atomic_file
 from octavia_xdp_provider.process import foreign_file
 from octavia_xdp_provider.process.agents import wanted

@@ -5,12 +5,12 @@ import copy
 import ipaddress
 from unittest import mock
 
-from octavia_xdp_provider.agent import checks_file
 from octavia_xdp_provider.agent import forwarding
 from octavia_xdp_provider.api import validation
 from octavia_xdp_provider.contracts import address_policy
 from octavia_xdp_provider.contracts import errors
 from octavia_xdp_provider.contracts import spec
+from octavia_xdp_provider.health import checks_file
 from octavia_xdp_provider.tests.unit import base
 
 POLICY = address_policy.AddressPolicy(

@@ -3,9 +3,9 @@
 
 import os
 
+from octavia_xdp_provider.health import queue_file
 from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.result_handler import handler
-from octavia_xdp_provider.result_handler import queue_file
 from octavia_xdp_provider.tests.unit import base
 
 BOOT = 1000

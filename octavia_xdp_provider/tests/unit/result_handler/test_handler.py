@@ -6,9 +6,9 @@ import os
 import time
 from unittest import mock
 
+from octavia_xdp_provider.health import queue_file
+from octavia_xdp_provider.health import results
 from octavia_xdp_provider.node import datapath
-from octavia_xdp_provider.result_handler import handler
-from octavia_xdp_provider.result_handler import queue_file
 from octavia_xdp_provider.tests.unit.result_handler import handling
 
 BOOT = handling.BOOT
@@ -105,7 +105,7 @@ class TestResultHandler(handling.HandlerTestCase):
         self.snapshot(2, record(5, UP, 1))
         self.step()
         self.assertEqual({5, 6}, set(self.handler._results.last))
-        self.now += handler.PRUNE_S
+        self.now += results.PRUNE_S
         self.step()
         self.assertEqual({5}, set(self.handler._results.last))
 

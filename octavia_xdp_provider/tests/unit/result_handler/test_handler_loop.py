@@ -6,11 +6,11 @@ import os
 import threading
 from unittest import mock
 
+from octavia_xdp_provider.health import queue_file
 from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.node import heartbeat
 from octavia_xdp_provider.node import wakeup
 from octavia_xdp_provider.result_handler import handler
-from octavia_xdp_provider.result_handler import queue_file
 from octavia_xdp_provider.tests.unit.result_handler import handling
 
 BOOT = handling.BOOT

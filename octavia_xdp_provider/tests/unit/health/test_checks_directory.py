@@ -10,9 +10,9 @@ from unittest import mock
 
 import fixtures
 
-from octavia_xdp_provider.agent import checks_directory
-from octavia_xdp_provider.agent import checks_file
-from octavia_xdp_provider.agent import secret_file
+from octavia_xdp_provider.health import checks_directory
+from octavia_xdp_provider.health import checks_file
+from octavia_xdp_provider.health import secret_file
 from octavia_xdp_provider.process import atomic_file
 from octavia_xdp_provider.tests.unit import base
 from octavia_xdp_provider.tests.unit.agent import reconciling

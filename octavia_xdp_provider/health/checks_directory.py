@@ -12,7 +12,7 @@ import os
 import pathlib
 from typing import Any
 
-from octavia_xdp_provider.agent import checks_file
+from octavia_xdp_provider.health import checks_file
 from octavia_xdp_provider.process import atomic_file
 from octavia_xdp_provider.process import foreign_file
 

@@ -8,7 +8,7 @@ from unittest import mock
 import jsonschema
 from oslotest import base
 
-from octavia_xdp_provider.agent import checks_file
+from octavia_xdp_provider.health import checks_file
 
 VECTORS = json.loads(
     resources.files('octavia_xdp_provider.contracts')

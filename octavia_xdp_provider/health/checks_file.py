@@ -17,15 +17,15 @@ from typing import Any
 
 import jsonschema
 
-from octavia_xdp_provider.agent.checks import Check
-from octavia_xdp_provider.agent.checks import compute_key
-from octavia_xdp_provider.agent.checks import Condition
-from octavia_xdp_provider.agent.checks import Group
-from octavia_xdp_provider.agent.checks import HttpOptions
-from octavia_xdp_provider.agent.checks import Keys
-from octavia_xdp_provider.agent.checks import SCHEMA
-from octavia_xdp_provider.agent.checks import TlsOptions
-from octavia_xdp_provider.agent.checks import UNKEYED
+from octavia_xdp_provider.health.checks import Check
+from octavia_xdp_provider.health.checks import compute_key
+from octavia_xdp_provider.health.checks import Condition
+from octavia_xdp_provider.health.checks import Group
+from octavia_xdp_provider.health.checks import HttpOptions
+from octavia_xdp_provider.health.checks import Keys
+from octavia_xdp_provider.health.checks import SCHEMA
+from octavia_xdp_provider.health.checks import TlsOptions
+from octavia_xdp_provider.health.checks import UNKEYED
 
 # Everything that users of the file need.
 __all__ = [

@@ -4,8 +4,8 @@
 import os
 import pathlib
 
-from octavia_xdp_provider.result_handler import queue_directory
-from octavia_xdp_provider.result_handler import queue_file
+from octavia_xdp_provider.health import queue_directory
+from octavia_xdp_provider.health import queue_file
 from octavia_xdp_provider.tests.unit.result_handler import handling
 
 DELTA = queue_file.delta_name(handling.BOOT, 1)

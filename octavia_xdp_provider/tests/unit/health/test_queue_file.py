@@ -6,8 +6,8 @@ import pathlib
 import google_crc32c
 from oslotest import base
 
-from octavia_xdp_provider.result_handler import queue_directory
-from octavia_xdp_provider.result_handler import queue_file as rq
+from octavia_xdp_provider.health import queue_directory
+from octavia_xdp_provider.health import queue_file as rq
 
 VECTORS = rq.CONTRACT['vectors']
 

@@ -2,7 +2,7 @@
 """Health checks of a node, and their keys, which identify them on the node.
 
 Their file format is described by ``contracts/checks.schema.json``; see
-``agent/checks_file.py``.
+``health/checks_file.py``.
 """
 
 from collections.abc import Mapping

@@ -17,11 +17,11 @@ import re
 import stat
 from typing import NamedTuple
 
+from octavia_xdp_provider.health import queue_file
+from octavia_xdp_provider.health.queue_file import Kind
+from octavia_xdp_provider.health.queue_file import QueueFile
+from octavia_xdp_provider.health.queue_file import QueueFileError
 from octavia_xdp_provider.process import foreign_file
-from octavia_xdp_provider.result_handler import queue_file
-from octavia_xdp_provider.result_handler.queue_file import Kind
-from octavia_xdp_provider.result_handler.queue_file import QueueFile
-from octavia_xdp_provider.result_handler.queue_file import QueueFileError
 
 SNAPSHOT_NAME: str = queue_file.CONTRACT['names']['snapshot']
 TEMPORARY_PREFIX: str = queue_file.CONTRACT['names']['temporary_prefix']
