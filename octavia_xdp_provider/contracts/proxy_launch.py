@@ -13,7 +13,9 @@ In its own view of the file system HAProxy sees ``/own``, with what is its
 alone: ``/own/certificates/<name>/`` has the files of
 ``<run directory>/secrets/<load balancer id>/<name>/``, and it can create
 sockets in ``/own/run``, which is ``<run directory>/runtime/<load balancer
-id>`` on the node. The socket at place ``n`` of the list is its descriptor
+id>`` on the node: the agent, whose group the directory has, finds those of the
+runtime API and of the master there, and puts the one with the metrics there.
+The socket at place ``n`` of the list is its descriptor
 ``FIRST_DESCRIPTOR + n``, and the environment variable of the socket's name has
 that number, for ``bind fd@${LISTENER_0}``. It cannot bind an address by
 itself: ports are the launcher's alone.
@@ -33,6 +35,12 @@ LAUNCH = 'launch.json'
 FIRST_DESCRIPTOR = 3
 # In HAProxy's view.
 OWN = '/own'
+RUN = f'{OWN}/run'
+CERTIFICATES = f'{OWN}/certificates'
+# In RUN.
+RUNTIME_SOCKET = 'runtime.sock'
+MASTER_SOCKET = 'master.sock'
+METRICS_SOCKET = 'metrics.sock'
 
 UUID = (r'^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-'
         r'[0-9a-f]{12}$')

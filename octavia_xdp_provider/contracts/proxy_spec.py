@@ -43,6 +43,8 @@ from octavia_xdp_provider.contracts import shape
 from octavia_xdp_provider.contracts import spec
 
 VERSION = 1
+# HAProxy answers LB nodes' probes itself at this port of each VIP.
+HEALTH_PORT = 65535
 
 ListenerProtocol = Literal['HTTP', 'TERMINATED_HTTPS', 'PROMETHEUS', 'TCP',
                            'HTTPS']

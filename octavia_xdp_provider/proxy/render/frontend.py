@@ -12,6 +12,12 @@ from octavia_xdp_provider.proxy.render import tls
 # Octavia's default, in ms.
 _CLIENT_DATA_MS = 50000
 METRICS = 'metrics'
+# Of LB nodes' probes.
+HEALTH = 'health'
+HEALTH_CONNECTIONS = 100
+_HEALTH_CLIENT_MS = 2000
+# Variable with the number of clients of all listeners.
+_CLIENTS = 'sess.clients'
 _HTTP = ('HTTP', 'TERMINATED_HTTPS', 'PROMETHEUS')
 
 
@@ -23,6 +29,29 @@ def connection_limit(listener: proxy_spec.Listener,
         return settings.connections
     return min(settings.connections, connections.part(
         listener['connection_limit'], settings.nodes, settings.position))
+
+
+def sum_of_limits(document: proxy_spec.Document,
+                  settings: settings_.Settings) -> int:
+    """Return how many clients all listeners together could have."""
+    return sum(connection_limit(listener, settings)
+               for _key, listener in settings_.listeners_in_use(document))
+
+
+def health_lines(document: proxy_spec.Document) -> list[str]:
+    """Return the section that answers LB nodes' probes.
+
+    HAProxy itself answers, whatever its members do. The kernel accepts
+    connections for a HAProxy that hangs, too, but does not answer requests.
+    """
+    return [
+        quoting.heading('frontend', HEALTH),
+        quoting.line('mode', 'http'),
+        *(quoting.line('bind', f'fd@${{{settings_.health_variable(index)}}}')
+          for index in range(len(proxy_spec.vips(document)))),
+        quoting.line('maxconn', HEALTH_CONNECTIONS),
+        quoting.line('timeout', 'client', _HEALTH_CLIENT_MS),
+        quoting.line('http-request', 'return', 'status', 200)]
 
 
 def lines(document: proxy_spec.Document, listener_id: str,
@@ -38,6 +67,8 @@ def lines(document: proxy_spec.Document, listener_id: str,
         quoting.line('maxconn', connection_limit(listener, settings)),
         quoting.line('timeout', 'client',
                      listener['timeout_client_data'] or _CLIENT_DATA_MS)]
+    if sum_of_limits(document, settings) > settings.connections:
+        result += _sum_lines(document, settings)
     if listener['timeout_tcp_inspect']:
         result.append(quoting.line('tcp-request', 'inspect-delay',
                                    listener['timeout_tcp_inspect']))
@@ -69,6 +100,25 @@ def _mode_lines(listener: proxy_spec.Listener) -> list[str]:
         return [quoting.line('mode', 'tcp')]
     return [quoting.line('mode', 'http'),
             quoting.line('option', 'idle-close-on-response')]
+
+
+def _sum_lines(document: proxy_spec.Document, settings: settings_.Settings
+               ) -> list[str]:
+    """Return what refuses clients beyond the node's limit.
+
+    HAProxy's own limit of all connections would make probes wait as well.
+    """
+    first, *others = [key for key, _listener
+                      in settings_.listeners_in_use(document)]
+    action = f'set-var({_CLIENTS})'
+    start = ['tcp-request', 'connection']
+    return [
+        quoting.line(*start, action, f'fe_conn({first})'),
+        *(quoting.line(*start, action, f'fe_conn({key}),add({_CLIENTS})')
+          for key in others),
+        quoting.line(*start, 'reject', 'if', '{', f'var({_CLIENTS})', '-m',
+                     'int', 'gt', settings.connections, '}'),
+        quoting.line(*start, f'unset-var({_CLIENTS})')]
 
 
 def _socket(listener_id: str, vip_index: int) -> str:

@@ -25,7 +25,7 @@ _METRICS_TIMEOUT = '5s'
 @dataclasses.dataclass(frozen=True)
 class Configuration:
     """:param text: HAProxy's configuration. :param files: text of each file
-        that it names and that has no secret, by path."""
+        in the directory of certificates that has no secret, by name."""
 
     text: str
     files: dict[str, str]
@@ -49,21 +49,28 @@ def render(document: proxy_spec.Document, settings: settings_.Settings,
             for pool_id, pool in proxy_spec.pools_of(document, listener)
             if pool['admin_state_up']]
         if proxy_spec.has_tls(listener):
-            files[settings.certificate_list(listener_id)] = (
-                tls.certificate_list(listener, settings))
+            files[settings_.list_file(listener_id)] = (
+                tls.certificate_list(listener))
     if any(listener['protocol'] == 'PROMETHEUS' for _key, listener
            in listeners):
         sections.append(_metrics(settings))
+    if listeners:
+        sections.append(frontend.health_lines(document))
     return Configuration(
         '\n'.join('\n'.join(section) + '\n' for section in sections), files)
 
 
 def connection_limit(document: proxy_spec.Document,
                      settings: settings_.Settings) -> int:
-    """Return how many clients are served at a time by all listeners."""
-    limits = sum(frontend.connection_limit(listener, settings)
-                 for _key, listener in settings_.listeners_in_use(document))
-    return min(settings.connections, limits) or settings.connections
+    """Return how many connections HAProxy has at a time: those of clients of
+    all listeners, and those of probes.
+
+    Probes have room of their own: if listeners that are used up kept them
+    out, LB nodes would take the proxy out, and overload the others.
+    """
+    return frontend.HEALTH_CONNECTIONS + min(
+        settings.connections,
+        frontend.sum_of_limits(document, settings) or settings.connections)
 
 
 def _global(document: proxy_spec.Document, settings: settings_.Settings
@@ -77,11 +84,14 @@ def _global(document: proxy_spec.Document, settings: settings_.Settings
         quoting.line('hard-stop-after', f'{settings.hard_stop_after}s'),
         quoting.line('nbthread', settings.threads),
         quoting.line('maxconn', connection_limit(document, settings)),
+        # Its directory is the agent's as well.
         quoting.line('stats', 'socket', settings.runtime_socket(), 'mode',
-                     '600', 'level', 'admin'),
+                     '660', 'level', 'admin'),
         # Tickets resume sessions at each node; HAProxy's own cache, of 5 MiB
         # by default, at one process alone.
-        quoting.line('tune.ssl.cachesize', settings.tls_cache_entries)]
+        quoting.line('tune.ssl.cachesize', settings.tls_cache_entries),
+        *([quoting.line('crt-base', settings.certificates)]
+          if settings.certificates else [])]
 
 
 def _defaults() -> list[str]:
@@ -104,4 +114,4 @@ def _metrics(settings: settings_.Settings) -> list[str]:
         quoting.line('timeout', 'connect', _METRICS_TIMEOUT),
         quoting.line('timeout', 'server', _METRICS_TIMEOUT),
         quoting.line('server', frontend.METRICS,
-                     f'unix@{settings.metrics_socket}')]
+                     f'unix@{settings.metrics_socket()}')]

@@ -3,19 +3,24 @@
 
 import dataclasses
 
+from octavia_xdp_provider.contracts import proxy_launch
 from octavia_xdp_provider.contracts import proxy_spec
+
+TICKET_KEYS = 'ticket-keys'
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
     """Of a load balancer on this node.
 
-    :param directory: for the socket of HAProxy's runtime API, and the lists
-        of certificates.
-    :param secrets: directory of the files that have certificates, keys, CAs,
-        CRLs and the keys of TLS tickets.
-    :param metrics_socket: path of the socket at which PROMETHEUS listeners
-        find the metrics of the load balancer.
+    All paths are those that HAProxy sees; ``proxy_launch`` has those of a
+    proxy node.
+
+    :param run: directory in which HAProxy creates the socket of its runtime
+        API, and finds the one that has the metrics of the load balancer.
+    :param certificates: directory of certificates with their keys, CAs, CRLs,
+        lists of certificates and the keys of TLS tickets. None is enough
+        where no listener and no pool has TLS.
     :param haproxy: major and minor version of HAProxy on this node.
     :param nodes: number of proxy nodes that have the load balancer, which
         divide its connection limits among themselves.
@@ -25,9 +30,8 @@ class Settings:
         last after a reload.
     """
 
-    directory: str
-    secrets: str
-    metrics_socket: str
+    run: str
+    certificates: str | None
     haproxy: tuple[int, int]
     nodes: int = 1
     position: int = 0
@@ -39,16 +43,29 @@ class Settings:
 
     def bundle(self, bundle_hash: str) -> str:
         """Return the path of a bundle's file."""
-        return f'{self.secrets}/{bundle_hash}.pem'
+        return f'{self.certificates}/{bundle_file(bundle_hash)}'
 
     def ticket_keys(self) -> str:
-        return f'{self.secrets}/ticket-keys'
-
-    def runtime_socket(self) -> str:
-        return f'{self.directory}/runtime.sock'
+        return f'{self.certificates}/{TICKET_KEYS}'
 
     def certificate_list(self, listener_id: str) -> str:
-        return f'{self.directory}/{listener_id}.crt-list'
+        return f'{self.certificates}/{list_file(listener_id)}'
+
+    def runtime_socket(self) -> str:
+        return f'{self.run}/{proxy_launch.RUNTIME_SOCKET}'
+
+    def metrics_socket(self) -> str:
+        return f'{self.run}/{proxy_launch.METRICS_SOCKET}'
+
+
+def bundle_file(bundle_hash: str) -> str:
+    """Return the name of a bundle's file in the directory of certificates."""
+    return f'{bundle_hash}.pem'
+
+
+def list_file(listener_id: str) -> str:
+    """Return the name of a listener's list of certificates there."""
+    return f'{listener_id}.crt-list'
 
 
 def socket_variable(listener_id: str, vip_index: int) -> str:
@@ -60,14 +77,25 @@ def socket_variable(listener_id: str, vip_index: int) -> str:
     return f'LISTENER_{listener_id.replace("-", "_")}_{vip_index}'
 
 
+def health_variable(vip_index: int) -> str:
+    """Return the same for the socket at which LB nodes probe HAProxy."""
+    return f'LISTENER_HEALTH_{vip_index}'
+
+
 def socket_variables(document: proxy_spec.Document
                      ) -> dict[str, tuple[str, int]]:
     """Return address and port of each socket that HAProxy inherits, by the
     name of its environment variable."""
-    return {socket_variable(listener_id, index): (
+    listeners = listeners_in_use(document)
+    addresses = list(enumerate(proxy_spec.vips(document)))
+    result = {socket_variable(listener_id, index): (
         address, listener['protocol_port'])
-        for listener_id, listener in listeners_in_use(document)
-        for index, address in enumerate(proxy_spec.vips(document))}
+        for listener_id, listener in listeners
+        for index, address in addresses}
+    if listeners:
+        result |= {health_variable(index): (address, proxy_spec.HEALTH_PORT)
+                   for index, address in addresses}
+    return result
 
 
 def listeners_in_use(document: proxy_spec.Document

@@ -34,15 +34,15 @@ def listener_words(listener_id: str, listener: proxy_spec.Listener,
     return words
 
 
-def certificate_list(listener: proxy_spec.Listener,
-                     settings: settings_.Settings) -> str:
-    """Return the file of a listener's certificates.
+def certificate_list(listener: proxy_spec.Listener) -> str:
+    """Return the file of a listener's certificates, by their names in its
+    own directory (``crt-base``).
 
     HAProxy takes the first one for names that it has no certificate of.
     """
     bundles = list(dict.fromkeys(filter(None, (
         listener['default_tls_bundle'], *listener['sni_bundles']))))
-    return ''.join(f'{settings.bundle(bundle)}\n' for bundle in bundles)
+    return ''.join(f'{settings_.bundle_file(bundle)}\n' for bundle in bundles)
 
 
 def server_words(pool: proxy_spec.Pool, settings: settings_.Settings

@@ -89,6 +89,6 @@ def web(policies=(), members=None, **more):
 
 def render_settings(directory='/run/lb', **more):
     return settings.Settings(**{
-        'directory': directory, 'secrets': f'{directory}/secrets',
-        'metrics_socket': f'{directory}/metrics.sock', 'haproxy': (2, 6),
+        'run': directory, 'certificates': f'{directory}/certificates',
+        'haproxy': (2, 6),
         **more})

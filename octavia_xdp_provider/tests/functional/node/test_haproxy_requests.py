@@ -2,6 +2,7 @@
 """Requests through a real HAProxy with our configuration, on loopback."""
 
 import http.client
+import socket
 
 from octavia_xdp_provider.tests.functional.support import haproxy
 from octavia_xdp_provider.tests.functional.support import haproxy_case
@@ -177,10 +178,33 @@ class Requests(haproxy_case.Requests):
         # The worker before answers a last request on each.
         self.assertEqual({(200, 'close')}, set(map(ask, connections)))
 
+    def test_probes_are_answered_while_all_connections_are_in_use(self):
+        """Those of one listener; those of the node, by two listeners."""
+        for names in (('web',), ('web', 'other')):
+            proxy = self.start(documents.document(
+                {name: documents.listener() for name in names}))
+            self.fill(proxy, [documents.uuid_of(name) for name in names])
+            self.assertEqual(200, self.get(proxy,
+                                           listener=haproxy.HEALTH)[0])
+
+    def fill(self, proxy, listeners):
+        """Open connections until HAProxy takes no more."""
+        limit = proxy.settings.connections
+        for place in range(limit):
+            client = socket.create_connection(
+                ('127.0.0.1', proxy.ports[listeners[place % len(listeners)]]))
+            self.addCleanup(client.close)
+        self.wait('connections', lambda: f'CurrConns: {limit}\n'
+                  in proxy.runtime('show info'))
+        if len(listeners) > 1:
+            # There is room in the listener, but not in the node.
+            self.assertRaises(ConnectionResetError, web_members.read_all,
+                              proxy.ports[listeners[0]])
+
     def test_metrics_come_from_the_socket(self):
         proxy = self.start(documents.document({'web': documents.listener(
             protocol='PROMETHEUS')}))
-        web_members.start_at(self, 'exporter', proxy.settings.metrics_socket)
+        web_members.start_at(self, 'exporter', proxy.settings.metrics_socket())
         answer = self.get(proxy, '/metrics')[2]
         self.assertEqual(('exporter', '/metrics'),
                          (answer['member'], answer['path']))

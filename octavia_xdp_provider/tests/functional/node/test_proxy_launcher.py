@@ -47,9 +47,11 @@ class TestLauncher(proxies.ProxiesCase):
         document = documents.web(members={
             'm': documents.member(proxies.MEMBER)})
         settings = documents.render_settings(
-            directory=f'{proxy_launch.OWN}/run', connections=100)
+            run=proxy_launch.RUN, connections=100)
         self.serve(load_balancer.render(document, settings).text,
-                   sockets=render.socket_variables(document))
+                   sockets=render.socket_variables(document),
+                   connections=load_balancer.connection_limit(document,
+                                                              settings))
         self.assertEqual(200, self.get()[0])
         runtime = self.run_directory / 'runtime' / FIRST / 'runtime.sock'
         self.assertTrue(runtime.is_socket())

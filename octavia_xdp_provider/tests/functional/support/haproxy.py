@@ -12,13 +12,13 @@ import re
 import socket
 import subprocess
 
-from octavia_xdp_provider.contracts import proxy_spec
 from octavia_xdp_provider.proxy.render import load_balancer
 from octavia_xdp_provider.proxy.render import settings
 from octavia_xdp_provider.tests.support import proxied
 
 SYSTEM = '/usr/sbin/haproxy'
 END_S = 20
+HEALTH = 'health'
 VALID = 'Configuration file is valid'
 
 
@@ -56,7 +56,8 @@ class Proxy:
         self._program = program
         self._folder = pathlib.Path(folder)
         self.document = document
-        (self._folder / 'secrets').mkdir(exist_ok=True)
+        self._certificates = self._folder / 'certificates'
+        self._certificates.mkdir(exist_ok=True)
         self.settings = proxied.render_settings(
             str(folder), haproxy=version(program), connections=200)
         for name, text in dict(secrets).items():
@@ -74,22 +75,23 @@ class Proxy:
                                              down)
         self._file = self._folder / 'haproxy.cfg'
         self._file.write_text(configuration.text)
-        for path, text in configuration.files.items():
-            pathlib.Path(path).write_text(text)
+        for name, text in configuration.files.items():
+            (self._certificates / name).write_text(text)
 
     def _open_sockets(self):
         """Open sockets on loopback, with any port: that of each listener is
-        in ``ports``, by id."""
+        in ``ports``, by id, and that of probes at ``HEALTH``."""
         self._variables = {}
-        for listener_id in self.document['listeners']:
-            for index in range(len(proxy_spec.vips(self.document))):
-                name = settings.socket_variable(listener_id, index)
-                listening = socket.create_server(('127.0.0.1', 0))
-                listening.set_inheritable(True)
-                self._sockets.append(listening)
-                self._variables[name] = str(listening.fileno())
-                self.ports.setdefault(listener_id,
-                                      listening.getsockname()[1])
+        names = {settings.socket_variable(listener_id, 0): listener_id
+                 for listener_id in self.document['listeners']}
+        names[settings.health_variable(0)] = HEALTH
+        for name in settings.socket_variables(self.document):
+            listening = socket.create_server(('127.0.0.1', 0))
+            listening.set_inheritable(True)
+            self._sockets.append(listening)
+            self._variables[name] = str(listening.fileno())
+            if name in names:
+                self.ports[names[name]] = listening.getsockname()[1]
 
     def _start(self, *words, **options):
         return subprocess.Popen(

@@ -163,6 +163,11 @@ DIFFERENCES = [
         'too', without('maxconn', kind='global'),
         without('maxconn', kind='global')),
     Difference(
+        'so each listener counts those of all, and probes have room',
+        without(*(f'tcp-request connection {words}' for words in (
+            'set-var(sess.clients)', 'unset-var(sess.clients)', 'reject'))),
+        keep),
+    Difference(
         'idle connections are closed with an answer, so that a reload fails '
         'no request', without('option idle-close-on-response'), keep),
     Difference(
@@ -182,7 +187,8 @@ DIFFERENCES = [
     Difference(
         'persistence by the client\'s address is a hash of it, and '
         'SOURCE_IP_PORT, which amphorae lack, one of address and port',
-        without('tcp-request connection'), _balance),
+        without('tcp-request connection set-var(sess.source_port)'),
+        _balance),
     Difference(
         'an application\'s cookie is prefixed with the member: no table that '
         'nodes would have to share', keep, _stick),
@@ -212,6 +218,8 @@ DIFFERENCES = [
         'lists of certificates are where the launcher writes them',
         without_options('bind', 'crt-list'),
         without_options('bind', 'crt-list')),
+    Difference('they name files in their own directory',
+               without('crt-base', kind='global'), keep),
     Difference(
         'HAProxy has TLS 1.2 and newer if only some versions are switched '
         'off', keep, options(_limits)),
@@ -226,10 +234,11 @@ DIFFERENCES = [
     Difference('a process that has the sums of all nodes answers PROMETHEUS '
                'listeners', keep, _metrics),
 ]
-# Sections, by the first words of their names.
-METRICS_SECTIONS = (('backend', 'metrics'),
-                    ('frontend', 'prometheus-exporter-internal-endpoint'),
-                    ('backend', 'prometheus-exporter-internal'))
+# Sections of one of both. HAProxy itself answers LB nodes' probes, and another
+# process the readers of metrics.
+SECTIONS = (('frontend', 'health'), ('backend', 'metrics'),
+            ('frontend', 'prometheus-exporter-internal-endpoint'),
+            ('backend', 'prometheus-exporter-internal'))
 
 
 def apply(ours, octavias, document, but=None):

@@ -30,7 +30,7 @@ def both(document):
     # A pool that only policies without enabled rules name.
     octavias = {name: directives for name, directives in octavias.items()
                 if name[0] != 'backend' or name[1] in used}
-    for name in differences.METRICS_SECTIONS:
+    for name in differences.SECTIONS:
         ours.pop(name, None)
         octavias.pop(name, None)
     return ours, octavias

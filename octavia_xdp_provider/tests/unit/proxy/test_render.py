@@ -51,13 +51,16 @@ class TestText(base.TestCase):
         document['additional_vips'] = ['2001:db8:100::10']
         self.assertEqual(
             {settings_.socket_variable(WEB, 0): ('203.0.113.10', 80),
-             settings_.socket_variable(WEB, 1): ('2001:db8:100::10', 80)},
+             settings_.socket_variable(WEB, 1): ('2001:db8:100::10', 80),
+             'LISTENER_HEALTH_0': ('203.0.113.10', 65535),
+             'LISTENER_HEALTH_1': ('2001:db8:100::10', 65535)},
             settings_.socket_variables(document))
+        rendered = sections(document)
         self.assertEqual(
             [f'fd@${{{name}}}'
              for name in settings_.socket_variables(document)],
-            [words[1] for words in sections(document)['frontend', WEB]
-             if words[0] == 'bind'])
+            [words[1] for name in (WEB, 'health')
+             for words in rendered['frontend', name] if words[0] == 'bind'])
 
     def test_disabled_load_balancers_and_listeners_have_no_sockets(self):
         for document in (documents.web(admin_state_up=False),
@@ -73,8 +76,8 @@ class TestText(base.TestCase):
         configuration = load_balancer.render(document,
                                              documents.render_settings())
         self.assertEqual(
-            {f'/run/lb/{WEB}.crt-list': ''.join(
-                f'/run/lb/secrets/{letter * 64}.pem\n' for letter in 'fab')},
+            {f'{WEB}.crt-list': ''.join(
+                f'{letter * 64}.pem\n' for letter in 'fab')},
             configuration.files)
 
     def test_no_alpn_is_said_where_haproxy_would_offer_some(self):
@@ -111,13 +114,15 @@ class TestLimits(base.TestCase):
             documents.render_settings(**settings))
         return {name[0]: sorted(
             int(words[1]) for key, lines in rendered.items()
-            for words in lines if key[0] == name[0] and words[0] == 'maxconn')
+            for words in lines if key[0] == name[0] and words[0] == 'maxconn'
+            and key[1:] != ('health',))
             for name in rendered if name[0] != 'defaults'}
 
     def test_connections_are_limited_by_listener_and_in_sum(self):
-        self.assertEqual({'global': [60], 'frontend': [20, 40]},
+        # Besides, 100 of probes.
+        self.assertEqual({'global': [160], 'frontend': [20, 40]},
                          self.limits(20, 40))
-        self.assertEqual({'global': [100], 'frontend': [20, 100]},
+        self.assertEqual({'global': [200], 'frontend': [20, 100]},
                          self.limits(20, None, connections=100))
 
     def test_nodes_share_a_limit(self):
