@@ -215,6 +215,10 @@ def _persistence(vips: list[address_policy.Address],
     if given['type'] is None:
         raise errors.Refused(
             'session_persistence', 'it has no type', 'use type SOURCE_IP')
+    if given['type'] != 'SOURCE_IP':
+        raise errors.Refused(
+            'session_persistence', f'type {given["type"]} needs cookies, '
+            'which the headers of packets do not have', 'use type SOURCE_IP')
     granularity = given['persistence_granularity']
     if granularity is None:
         return

@@ -46,8 +46,8 @@ def _load_balancer(pool: Any, without: tuple[str, ...] = ()) -> Any:
 _POOL: Any = _pool(_MEMBER)
 _OLDER_DOCUMENT = shape.Shape(
     _load_balancer(_pool(shape.partial(spec.Member))))
-_FIELDS = {'loadbalancer': shape.Shape(_load_balancer(_POOL,
-                                                      ('announcing',))),
+_FIELDS = {'loadbalancer': shape.Shape(_load_balancer(
+               _POOL, ('announcing', 'proxies'))),
            'listener': shape.Shape(_LISTENER), 'pool': shape.Shape(_POOL),
            'member': shape.Shape(_MEMBER),
            'healthmonitor': shape.Shape(_HEALTH_MONITOR)}

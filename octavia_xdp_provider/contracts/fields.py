@@ -197,10 +197,13 @@ FlavorMetadata = Annotated[Flavor, pydantic.PlainValidator(_flavor)]
 ZoneMetadata = Annotated[Zone, pydantic.PlainValidator(_zone)]
 
 # HTTPS: Octavia's name for TLS that members terminate; TCP to the nodes.
-Protocol = Literal['TCP', 'UDP', 'SCTP', 'HTTPS']
+ListenerProtocol = Literal['TCP', 'UDP', 'SCTP', 'HTTPS', 'HTTP',
+                           'TERMINATED_HTTPS', 'PROMETHEUS']
+PoolProtocol = Literal['TCP', 'UDP', 'SCTP', 'HTTPS', 'HTTP', 'PROXY',
+                       'PROXYV2']
 Algorithm = Literal['SOURCE_IP_PORT', 'SOURCE_IP', 'ROUND_ROBIN',
                     'LEAST_CONNECTIONS']
-PersistenceType = Literal['SOURCE_IP']
+PersistenceType = Literal['SOURCE_IP', 'HTTP_COOKIE', 'APP_COOKIE']
 MonitorType = Literal['HTTP', 'HTTPS', 'PING', 'SCTP', 'TCP', 'TLS-HELLO',
                       'UDP-CONNECT']
 HttpMethod = Literal['GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'TRACE',

@@ -17,7 +17,7 @@ Key = profile.Key
 ENCAPSULATIONS = enumerations.ENCAPSULATIONS
 MEMBER_PORTS = ('same', 'rewrite', 'rewrite_on_member')
 ZERO_TOUCH = ('off', 'preferred', 'required')
-FORWARDING = ('tunnel', 'nat')
+FORWARDING = ('tunnel', 'nat', 'proxy')
 SPREADS = ('prefer', 'require', 'off')
 
 # Algorithms of pools that nodes implement: a consistent hash of a flow's
@@ -73,7 +73,11 @@ KEYS = {
         'client; with nat LB nodes rewrite addresses and ports in both '
         'directions, so that members need nothing but a route to the nodes\' '
         'pools, may listen on any port and be of the other IP version, and '
-        'see an address of a pool in place of the client\'s.',
+        'see an address of a pool in place of the client\'s; with proxy '
+        'proxy nodes serve also those listeners of TCP and HTTPS that LB '
+        'nodes could serve alone, and members see an address of the proxy. '
+        'If the key is given, a listener\'s algorithm and connection limit '
+        'do not move it to proxy nodes.',
         *_one_of(FORWARDING), 'tunnel'),
     'encapsulation': Key(
         'How packets travel to members: in IP, in GUE (UDP, port 6080), in '
@@ -182,11 +186,11 @@ def is_nat(metadata: Mapping[str, Any]) -> bool:
 
 
 def for_nodes(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Return flavor metadata for nodes: without keys that only controllers
-    use, and without the default of ``forwarding``."""
+    """Return flavor metadata for LB nodes: without keys that only controllers
+    use, and without values of ``forwarding`` that LB nodes need not know."""
     return {key: given for key, given in metadata.items()
             if key not in ('zero_touch', 'spread')
-            and not (key == 'forwarding' and given == 'tunnel')}
+            and not (key == 'forwarding' and given != 'nat')}
 
 
 def problem(metadata: Any) -> errors.Problem | None:

@@ -31,14 +31,13 @@ The types check the structure. Values that a proxy cannot serve, and rules that
 span fields, are refused by api/l7.py and api/proxied.py.
 """
 
-from typing import Annotated
 from typing import Literal
 
-import pydantic
 from typing_extensions import NotRequired
 from typing_extensions import TypedDict
 
 from octavia_xdp_provider.contracts import fields
+from octavia_xdp_provider.contracts import l7_types
 from octavia_xdp_provider.contracts import shape
 from octavia_xdp_provider.contracts import spec
 
@@ -50,27 +49,16 @@ ListenerProtocol = Literal['HTTP', 'TERMINATED_HTTPS', 'PROMETHEUS', 'TCP',
                            'HTTPS']
 PoolProtocol = Literal['HTTP', 'HTTPS', 'PROXY', 'PROXYV2', 'TCP']
 PersistenceType = Literal['SOURCE_IP', 'HTTP_COOKIE', 'APP_COOKIE']
-ClientAuthentication = Literal['NONE', 'OPTIONAL', 'MANDATORY']
-TlsVersion = Literal['SSLv3', 'TLSv1', 'TLSv1.1', 'TLSv1.2', 'TLSv1.3']
-AlpnProtocol = Literal['h2', 'http/1.1', 'http/1.0']
-Action = Literal['REJECT', 'REDIRECT_TO_URL', 'REDIRECT_PREFIX',
-                 'REDIRECT_TO_POOL']
-RuleType = Literal['HOST_NAME', 'PATH', 'FILE_TYPE', 'HEADER', 'COOKIE',
-                   'SSL_CONN_HAS_CERT', 'SSL_VERIFY_RESULT', 'SSL_DN_FIELD']
-CompareType = Literal['REGEX', 'STARTS_WITH', 'ENDS_WITH', 'CONTAINS',
-                      'EQUAL_TO']
-RedirectCode = Literal[301, 302, 303, 307, 308]
-InsertedHeader = Literal[
-    'X-Client-IP', 'X-Forwarded-For', 'X-Forwarded-IP', 'X-Forwarded-Port',
-    'X-Forwarded-Proto', 'X-Real-IP',
-    'X-SSL-Client-CN', 'X-SSL-Client-DN', 'X-SSL-Client-Has-Cert',
-    'X-SSL-Client-Not-After', 'X-SSL-Client-Not-Before', 'X-SSL-Client-SHA1',
-    'X-SSL-Client-Verify', 'X-SSL-Issuer']
-# A keyed SHA-256 over everything in a bundle.
-BundleHash = Annotated[str, pydantic.Field(pattern=r'^[0-9a-f]{64}$')]
-Position = Annotated[int, pydantic.Field(ge=1, le=2 ** 31 - 1)]
-Age = Annotated[int, pydantic.Field(ge=0, le=2 ** 31 - 1)]
+# Types that the load balancer's own document has too.
+AlpnProtocol = l7_types.AlpnProtocol
+BundleHash = l7_types.BundleHash
+Policy = l7_types.Policy
+Rule = l7_types.Rule
+TlsVersion = l7_types.TlsVersion
 
+# Port of each VIP at which HAProxy itself answers probes of LB nodes, which
+# reach it through the tunnel of clients' packets.
+HEALTH_PORT = 65535
 
 @shape.strict
 class SessionPersistence(TypedDict):
@@ -116,33 +104,6 @@ class Pool(TypedDict):
 
 
 @shape.strict
-class Rule(TypedDict):
-    """``key``: name of the header, the cookie or the field of the subject;
-    null for other types."""
-
-    admin_state_up: bool
-    type: RuleType
-    compare_type: CompareType
-    key: str | None
-    value: str
-    invert: bool
-
-
-@shape.strict
-class Policy(TypedDict):
-    """What happens to requests that match all enabled rules."""
-
-    admin_state_up: bool
-    action: Action
-    position: Position
-    redirect_pool_id: fields.Uuid | None
-    redirect_url: str | None
-    redirect_prefix: str | None
-    redirect_http_code: RedirectCode | None
-    rules: dict[fields.Uuid, Rule]
-
-
-@shape.strict
 class Listener(TypedDict):
     """``timeout_…``: ms; null: Octavia's default. ``default_tls_bundle``: the
     certificate of clients without SNI, or with a name that none of
@@ -158,16 +119,16 @@ class Listener(TypedDict):
     timeout_member_connect: fields.Milliseconds | None
     timeout_member_data: fields.Milliseconds | None
     timeout_tcp_inspect: fields.Milliseconds | None
-    insert_headers: list[InsertedHeader]
+    insert_headers: list[l7_types.InsertedHeader]
     default_tls_bundle: BundleHash | None
     sni_bundles: list[BundleHash]
-    client_authentication: ClientAuthentication
+    client_authentication: l7_types.ClientAuthentication
     client_ca_bundle: BundleHash | None
     client_crl_bundle: BundleHash | None
     tls_ciphers: str | None
     tls_versions: list[TlsVersion] | None
     alpn_protocols: list[AlpnProtocol] | None
-    hsts_max_age: Age | None
+    hsts_max_age: l7_types.Age | None
     hsts_include_subdomains: bool
     hsts_preload: bool
     l7policies: dict[fields.Uuid, Policy]
@@ -177,7 +138,8 @@ class Listener(TypedDict):
 class Document(TypedDict):
     """A load balancer; ``listeners`` and ``pools`` by id.
 
-    ``additional_vips``: addresses, sorted.
+    ``additional_vips``: addresses, sorted. ``nodes``: hosts of the proxy
+    nodes that divide connection limits among themselves, sorted.
     """
 
     version: int
@@ -189,6 +151,7 @@ class Document(TypedDict):
     additional_vips: list[fields.Address]
     listeners: dict[fields.Uuid, Listener]
     pools: dict[fields.Uuid, Pool]
+    nodes: NotRequired[list[str]]
 
 
 _DOCUMENT = shape.Shape(Document)

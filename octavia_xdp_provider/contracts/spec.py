@@ -25,8 +25,10 @@ A document is plain JSON, which is sent and stored without conversion::
                         "healthmonitor": {"id": "<id>", "type": "HTTP", …}}}}
 
 Field names and values are Octavia's (api/translate.py), those of the flavor
-are in contracts/flavor.py. Every function here is pure: it returns a new
-document and does not modify its argument. api/validation.py decides which
+are in contracts/flavor.py. Layer-7 fields are left out where they have
+Octavia's default. A document is not sent to nodes as it is: each tier is sent
+its own view (contracts/views.py). Every function here is pure: it returns a
+new document and does not modify its argument. api/validation.py decides which
 documents are supported, contracts/changes.py applies changes to them.
 
 The types are TypedDicts and not dataclasses: a document is JSON in messages,
@@ -52,6 +54,7 @@ from typing_extensions import TypedDict
 from octavia_xdp_provider.contracts import errors
 from octavia_xdp_provider.contracts import fields as types
 from octavia_xdp_provider.contracts import flavor
+from octavia_xdp_provider.contracts import l7_types
 from octavia_xdp_provider.contracts import shape
 
 VERSION = 1
@@ -64,12 +67,13 @@ Object = tuple[str, str]
 
 @shape.strict
 class SessionPersistence(TypedDict):
-    """Persistence by source address: a time in seconds, and a netmask such as
-    255.255.255.0."""
+    """A time in seconds, and a netmask such as 255.255.255.0, of persistence
+    by source address; ``cookie_name``: of APP_COOKIE."""
 
     type: types.PersistenceType | None
     persistence_timeout: types.IdleSeconds | None
     persistence_granularity: types.Netmask | None
+    cookie_name: NotRequired[str | None]
 
 
 @shape.strict
@@ -147,32 +151,65 @@ class Member(TypedDict):
 
 @shape.strict
 class Pool(TypedDict):
-    """``members``: by id."""
+    """``members``: by id. ``tls_…``, ``…_bundle``, ``…_ref`` and
+    ``alpn_protocols``: of a proxy's connections to members, as in
+    contracts/proxy_spec.py; a ``…_ref`` is what Octavia has for a bundle."""
 
     name: NotRequired[str | None]
     admin_state_up: bool
-    protocol: types.Protocol
+    protocol: types.PoolProtocol
     lb_algorithm: types.Algorithm
     session_persistence: SessionPersistence | None
     members: dict[str, Member]
     healthmonitor: HealthMonitor | None
+    tls_enabled: NotRequired[bool]
+    tls_bundle: NotRequired[l7_types.BundleHash]
+    tls_container_ref: NotRequired[str]
+    ca_bundle: NotRequired[l7_types.BundleHash]
+    ca_tls_container_ref: NotRequired[str]
+    crl_bundle: NotRequired[l7_types.BundleHash]
+    crl_container_ref: NotRequired[str]
+    tls_ciphers: NotRequired[str]
+    tls_versions: NotRequired[list[l7_types.TlsVersion]]
+    alpn_protocols: NotRequired[list[l7_types.AlpnProtocol]]
 
 
 @shape.strict
 class Listener(TypedDict):
     """``allowed_cidrs``: null for all. ``timeout_…``: ms; null: the flavor's
     idle time. ``connection_limit``: concurrent connections; null: no limit
-    (api/connections.py)."""
+    (api/connections.py). Fields that are not required are those of layer 7,
+    as in contracts/proxy_spec.py; a ``…_ref`` is what Octavia has for a
+    bundle."""
 
     name: NotRequired[str | None]
     admin_state_up: bool
-    protocol: types.Protocol
+    protocol: types.ListenerProtocol
     protocol_port: types.Port
     default_pool_id: str | None
     allowed_cidrs: types.Networks | None
     timeout_client_data: types.Milliseconds | None
     timeout_member_data: types.Milliseconds | None
     connection_limit: types.ConnectionLimit | None
+    timeout_member_connect: NotRequired[types.Milliseconds]
+    timeout_tcp_inspect: NotRequired[types.Milliseconds]
+    insert_headers: NotRequired[list[l7_types.InsertedHeader]]
+    default_tls_bundle: NotRequired[l7_types.BundleHash]
+    default_tls_container_ref: NotRequired[str]
+    sni_bundles: NotRequired[list[l7_types.BundleHash]]
+    sni_container_refs: NotRequired[list[str]]
+    client_authentication: NotRequired[l7_types.ClientAuthentication]
+    client_ca_bundle: NotRequired[l7_types.BundleHash]
+    client_ca_tls_container_ref: NotRequired[str]
+    client_crl_bundle: NotRequired[l7_types.BundleHash]
+    client_crl_container_ref: NotRequired[str]
+    tls_ciphers: NotRequired[str]
+    tls_versions: NotRequired[list[l7_types.TlsVersion]]
+    alpn_protocols: NotRequired[list[l7_types.AlpnProtocol]]
+    hsts_max_age: NotRequired[l7_types.Age]
+    hsts_include_subdomains: NotRequired[bool]
+    hsts_preload: NotRequired[bool]
+    l7policies: NotRequired[dict[str, l7_types.Policy]]
 
 
 @shape.strict
@@ -186,6 +223,27 @@ class AdditionalVip(TypedDict):
 
 
 @shape.strict
+class ProxyNode(TypedDict):
+    """A proxy node that LB nodes send connections to.
+
+    ``addresses``: where tunnels to it end, at most one of each IP version.
+    ``weight``: 0 while it must get no new connections.
+    """
+
+    addresses: list[types.Address]
+    weight: types.Weight
+
+
+@shape.strict
+class Proxies(TypedDict):
+    """``nodes``: by host. ``listeners``: ids of the proxied listeners that all
+    of them serve, sorted; LB nodes are sent no other."""
+
+    nodes: dict[str, ProxyNode]
+    listeners: list[str]
+
+
+@shape.strict
 class Document(TypedDict):
     """A load balancer; ``listeners`` and ``pools`` by id.
 
@@ -193,7 +251,8 @@ class Document(TypedDict):
     ``availability_zone``: metadata at creation, with the operator's defaults
     of that time. ``announcing``: hosts of the nodes that announce the VIPs,
     set by the controller if the flavor has NAT and a listener has a
-    ``connection_limit`` (api/connections.py).
+    ``connection_limit`` (api/connections.py). ``proxies``: set by the
+    controller while proxy nodes serve listeners (contracts/tiers.py).
     """
 
     version: int
@@ -211,6 +270,7 @@ class Document(TypedDict):
     listeners: dict[str, Listener]
     pools: dict[str, Pool]
     announcing: NotRequired[list[str]]
+    proxies: NotRequired[Proxies]
 
 
 # Values of fields that the API leaves unset or resets with null.
@@ -227,14 +287,39 @@ DEFAULTS: dict[str, Fields] = {
                       'http_method': 'GET', 'url_path': '/',
                       'expected_codes': '200', 'http_version': 1.0,
                       'domain_name': None},
+    'l7policy': {'admin_state_up': True, 'redirect_pool_id': None,
+                 'redirect_url': None, 'redirect_prefix': None,
+                 'redirect_http_code': None, 'rules': {}},
+    'l7rule': {'admin_state_up': True, 'key': None, 'invert': False},
+}
+
+# Layer-7 fields, which a document lacks if they have this value or null.
+_TLS: Fields = {'tls_ciphers': None, 'tls_versions': [], 'alpn_protocols': []}
+L7_DEFAULTS: dict[str, Fields] = {
+    'listener': {
+        'timeout_member_connect': None, 'timeout_tcp_inspect': None,
+        'insert_headers': [], 'default_tls_bundle': None,
+        'default_tls_container_ref': None, 'sni_bundles': [],
+        'sni_container_refs': [], 'client_authentication': 'NONE',
+        'client_ca_bundle': None, 'client_ca_tls_container_ref': None,
+        'client_crl_bundle': None, 'client_crl_container_ref': None, **_TLS,
+        'hsts_max_age': None, 'hsts_include_subdomains': False,
+        'hsts_preload': False, 'l7policies': {}},
+    'pool': {
+        'tls_enabled': False, 'tls_bundle': None, 'tls_container_ref': None,
+        'ca_bundle': None, 'ca_tls_container_ref': None, 'crl_bundle': None,
+        'crl_container_ref': None, **_TLS},
 }
 
 PERSISTENCE = ('type', 'persistence_timeout', 'persistence_granularity')
 
 
 def with_defaults(kind: str, fields: Fields) -> Fields:
-    """Return an object with every field of its kind."""
-    result = dict(fields)
+    """Return an object with every field of its kind, without layer-7 fields
+    that have Octavia's default."""
+    absent = L7_DEFAULTS.get(kind, {})
+    result = {name: value for name, value in fields.items()
+              if name not in absent or value not in (None, absent[name])}
     for name, value in DEFAULTS[kind].items():
         if result.get(name) is None:
             result[name] = copy.copy(value)
@@ -242,6 +327,8 @@ def with_defaults(kind: str, fields: Fields) -> Fields:
         given = result['session_persistence']
         result['session_persistence'] = {
             name: given.get(name) for name in PERSISTENCE}
+        if given.get('cookie_name') is not None:
+            result['session_persistence']['cookie_name'] = given['cookie_name']
     return result
 
 
@@ -392,7 +479,11 @@ def longest_silence(listener: Listener) -> int:
 def objects(doc: Document) -> set[Object]:
     """Return every object of the document, as a set of (kind, id)."""
     result: set[Object] = {('loadbalancer', doc['id'])}
-    result.update(('listener', key) for key in doc['listeners'])
+    for listener_id, listener in doc['listeners'].items():
+        result.add(('listener', listener_id))
+        for policy_id, policy in listener.get('l7policies', {}).items():
+            result.add(('l7policy', policy_id))
+            result.update(('l7rule', key) for key in policy['rules'])
     for pool_id, pool in doc['pools'].items():
         result.add(('pool', pool_id))
         result.update(('member', key) for key in pool['members'])
@@ -455,8 +546,10 @@ def tunnel_key(doc: Document, tunnel: Tunnel, listener_id: str, vip: str
 
 def pools_of(doc: Document, listener: Listener) -> list[Pool]:
     """Return the pools whose members a listener sends traffic to."""
-    pool = doc['pools'].get(listener['default_pool_id'] or '')
-    return [pool] if pool else []
+    names = {listener['default_pool_id'] or '', *(
+        policy['redirect_pool_id'] or ''
+        for policy in listener.get('l7policies', {}).values())}
+    return [doc['pools'][key] for key in sorted(names & doc['pools'].keys())]
 
 
 def forwarded(doc: Document) -> Iterator[tuple[str, Listener, Pool]]:
@@ -473,7 +566,7 @@ def forwarded(doc: Document) -> Iterator[tuple[str, Listener, Pool]]:
 
 # Fields that Octavia's look-up does not return as the document has them: it
 # has the zone's name, and a flavor without the operator's defaults.
-KEPT = ('flavor', 'availability_zone', 'announcing')
+KEPT = ('flavor', 'availability_zone', 'announcing', 'proxies')
 
 
 def as_committed(ours: Document, octavias: Document) -> Document:

@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What nodes of each tier are sent of a load balancer's document.
+
+LB nodes get a document of layer 4 alone (``for_lb_node``), in which proxy
+nodes are the members of a listener that they serve; proxy nodes get those
+listeners (``for_proxy``). All functions are pure.
+"""
+
+from collections.abc import Mapping
+import ipaddress
+from typing import Any
+from typing import cast
+import uuid
+
+from octavia_xdp_provider.contracts import proxy_spec
+from octavia_xdp_provider.contracts import spec
+from octavia_xdp_provider.contracts import tiers
+
+_NAMESPACE = uuid.UUID('6a0d3b0e-6d0c-5b43-9a5e-0c1f5e3b7d21')
+
+# How LB nodes probe a proxy: HAProxy itself must answer. One that does not is
+# out after two probes, within 2 seconds.
+_MONITOR: spec.HealthMonitor = {
+    'id': '', 'admin_state_up': True, 'type': 'HTTP', 'delay': 1,
+    'timeout': 1, 'max_retries': 1, 'max_retries_down': 2,
+    'http_method': 'GET', 'url_path': '/', 'expected_codes': '200',
+    'http_version': 1.0, 'domain_name': None}
+_ENCAPSULATION = 'gue'
+_ABSENT_IN_LAYER_4 = {kind: frozenset(names)
+                      for kind, names in spec.L7_DEFAULTS.items()}
+_LAYER_4_POOLS = ('TCP', 'UDP', 'SCTP', 'HTTPS')
+
+
+def proxy_pool_id(listener_id: str) -> str:
+    """Return the id of the pool of proxy nodes, a UUIDv5 (RFC 9562)."""
+    return str(uuid.uuid5(_NAMESPACE, listener_id))
+
+
+def proxy_member_id(listener_id: str, host: str) -> str:
+    """Return the id of a proxy node as a member of a listener's pool."""
+    return str(uuid.uuid5(_NAMESPACE, f'{listener_id} {host}'))
+
+
+def for_lb_node(doc: spec.Document) -> spec.Document:
+    """Return what LB nodes forward of a load balancer.
+
+    A proxied listener is one of TCP, whose members are the proxy nodes; it is
+    left out until all of these serve it. ``spec.for_node`` makes the message
+    of the result.
+    """
+    proxied = set(tiers.proxied_listeners(doc))
+    if not proxied:
+        return _layer_4(doc)
+    result: Any = dict(doc)
+    proxies = result.pop('proxies', {'nodes': {}, 'listeners': []})
+    used = tiers.pool_ids(doc, proxied=False)
+    unused = doc['pools'].keys() - tiers.pool_ids(doc, proxied=True)
+    result['pools'] = {
+        key: _without_layer_7('pool', pool)
+        for key, pool in doc['pools'].items()
+        if (key in used or key in unused)
+        and pool['protocol'] in _LAYER_4_POOLS}
+    result['listeners'] = {}
+    version = ipaddress.ip_address(doc['vip_address']).version
+    for key, listener in doc['listeners'].items():
+        view = _without_layer_7('listener', listener)
+        if key in proxied:
+            if key not in proxies['listeners'] or not proxies['nodes']:
+                continue
+            pool_id = proxy_pool_id(key)
+            view.update(protocol='TCP', default_pool_id=pool_id,
+                        connection_limit=None)
+            result['pools'][pool_id] = _pool(key, listener, version,
+                                             proxies['nodes'])
+        result['listeners'][key] = view
+    return cast(spec.Document, result)
+
+
+def _layer_4(doc: spec.Document) -> spec.Document:
+    """Return a document without layer-7 fields, which is most often itself."""
+    kinds: Any = (('listener', doc['listeners']), ('pool', doc['pools']))
+    if 'proxies' not in doc and not any(
+            item.keys() & _ABSENT_IN_LAYER_4[kind]
+            for kind, items in kinds for item in items.values()):
+        return doc
+    result: Any = dict(doc)
+    result.pop('proxies', None)
+    for kind, items in kinds:
+        result[f'{kind}s'] = {key: _without_layer_7(kind, item)
+                              for key, item in items.items()}
+    return cast(spec.Document, result)
+
+
+def _without_layer_7(kind: str, item: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in item.items()
+            if name not in _ABSENT_IN_LAYER_4[kind]}
+
+
+def _pool(listener_id: str, listener: spec.Listener, version: int,
+          nodes: Mapping[str, spec.ProxyNode]) -> spec.Pool:
+    """:param version: the IP version of tunnels, if a node has both."""
+    pool_id = proxy_pool_id(listener_id)
+    return {
+        'admin_state_up': True, 'protocol': 'TCP',
+        'lb_algorithm': 'SOURCE_IP_PORT', 'session_persistence': None,
+        'members': {
+            proxy_member_id(listener_id, host): _member(
+                listener, _address(node, version), node['weight'])
+            for host, node in nodes.items()},
+        'healthmonitor': {**_MONITOR, 'id': pool_id}}
+
+
+def _member(listener: spec.Listener, address: str, weight: int
+            ) -> spec.Member:
+    return {
+        'admin_state_up': True, 'address': address,
+        'protocol_port': listener['protocol_port'], 'weight': weight,
+        'backup': False, 'monitor_address': None,
+        'monitor_port': proxy_spec.HEALTH_PORT,
+        'tunnel': {'address': address, 'encapsulation': _ENCAPSULATION,
+                   'takes_alternative': True}}
+
+
+def _address(node: spec.ProxyNode, version: int) -> str:
+    return next((address for address in node['addresses']
+                 if ipaddress.ip_address(address).version == version),
+                node['addresses'][0])
+
+
+def for_proxy(doc: spec.Document) -> proxy_spec.Document:
+    """Return what proxy nodes serve of a load balancer; it has no listeners
+    if that is nothing."""
+    result: Any = {
+        name: doc[name] for name in (
+            'id', 'name', 'project_id', 'admin_state_up', 'vip_address')
+        if name in doc}
+    result['version'] = proxy_spec.VERSION
+    result['additional_vips'] = sorted(
+        vip['ip_address'] for vip in doc['additional_vips'])
+    result['nodes'] = sorted(doc.get('proxies', {'nodes': {}})['nodes'])
+    result['listeners'] = {
+        key: _pick(proxy_spec.Listener, 'listener', doc['listeners'][key])
+        for key in tiers.proxied_listeners(doc)}
+    result['pools'] = {key: _proxied_pool(doc['pools'][key])
+                       for key in sorted(tiers.pool_ids(doc, proxied=True))}
+    return cast(proxy_spec.Document, result)
+
+
+def _proxied_pool(pool: spec.Pool) -> dict[str, Any]:
+    result = _pick(proxy_spec.Pool, 'pool', pool)
+    persistence = pool['session_persistence']
+    result['session_persistence'] = persistence and {
+        'type': persistence['type'],
+        'cookie_name': persistence.get('cookie_name')}
+    result['members'] = {
+        key: {name: member[name]  # type: ignore[literal-required]
+              for name in proxy_spec.Member.__annotations__}
+        for key, member in pool['members'].items()}
+    return result
+
+
+def _pick(shape: Any, kind: str, item: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a type, with defaults for those that are absent.
+
+    Empty lists of versions, ciphers and protocols are no choice: null.
+    """
+    defaults = spec.L7_DEFAULTS[kind]
+    return {name: item.get(name, _null(name, defaults.get(name)))
+            for name in shape.__annotations__}
+
+
+def _null(name: str, default: object) -> object:
+    return None if name in ('tls_versions', 'alpn_protocols') else default
