@@ -42,7 +42,8 @@ from octavia_xdp_provider.contracts import shape
 from octavia_xdp_provider.contracts import spec
 
 VERSION = 1
-# HAProxy answers LB nodes' probes itself at this port of each VIP.
+# Port of each VIP at which HAProxy itself answers probes of LB nodes, which
+# reach it through the tunnel of clients' packets.
 HEALTH_PORT = 65535
 
 ListenerProtocol = Literal['HTTP', 'TERMINATED_HTTPS', 'PROMETHEUS', 'TCP',
@@ -56,9 +57,6 @@ Policy = l7_types.Policy
 Rule = l7_types.Rule
 TlsVersion = l7_types.TlsVersion
 
-# Port of each VIP at which HAProxy itself answers probes of LB nodes, which
-# reach it through the tunnel of clients' packets.
-HEALTH_PORT = 65535
 
 @shape.strict
 class SessionPersistence(TypedDict):
