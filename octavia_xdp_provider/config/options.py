@@ -24,6 +24,7 @@ from octavia_xdp_provider.config import nat_options
 from octavia_xdp_provider.config import node_options
 from octavia_xdp_provider.config import option_values
 from octavia_xdp_provider.config import proxy_options
+from octavia_xdp_provider.config import secret_options
 from octavia_xdp_provider.config import zero_touch_options
 from octavia_xdp_provider.contracts import address_policy
 from octavia_xdp_provider.contracts import flavor
@@ -70,6 +71,7 @@ GROUPS: dict[str, Sequence[cfg.Opt]] = {
     'datapath': node_options.datapath_opts,
     host_options.GROUP: host_options.host_opts,
     proxy_options.GROUP: proxy_options.proxy_opts,
+    secret_options.GROUP: secret_options.secret_opts,
     'upgrade_levels': node_options.upgrade_opts,
 }
 
@@ -184,6 +186,7 @@ def check(conf: cfg.ConfigOpts) -> None:
     bgp_options.check(conf)
     nat_options.check(conf)
     proxy_options.check(conf)
+    secret_options.check(conf)
 
 
 def differences(conf: cfg.ConfigOpts, other: cfg.ConfigOpts
