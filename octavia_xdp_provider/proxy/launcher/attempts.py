@@ -63,6 +63,7 @@ class Leaving:
         self._identity = identity
         self._machine = machine
         self._until: dict[int, float] = {}
+        self._told: set[int] = set()
 
     def retire(self, groups: dict[int, list[cgroups.Process]],
                kept: set[int], stop_after_s: float, now: float) -> bool:
@@ -73,12 +74,14 @@ class Leaving:
         others = groups.keys() - kept
         self._until = {generation: until for generation, until
                        in self._until.items() if generation in others}
+        self._told &= others
         for generation in others:
             top = cgroups.master(groups[generation])
-            if generation not in self._until and top is not None:
-                self._until[generation] = now + stop_after_s
-                if stop_after_s:
-                    self._machine.stop(self._identity, generation, top)
+            if top is not None:
+                self._until.setdefault(generation, now + stop_after_s)
+                if generation not in self._told and stop_after_s and (
+                        self._machine.stop(self._identity, generation, top)):
+                    self._told.add(generation)
             if now >= self._until.get(generation, now):
                 self._machine.kill(self._identity, generation)
         return bool(others)

@@ -171,17 +171,24 @@ class Cgroups:
                    '1')
 
     def send(self, identity: str, generation: int, process: Process,
-             number: signal.Signals) -> None:
-        """Send a signal, if the process is still one of the generation."""
+             number: signal.Signals) -> bool:
+        """Send a signal, if the process is still one of the generation.
+
+        :returns: False if it would not have handled the signal. HAProxy's
+            master ignores signals for a moment after it has its worker.
+        """
         path = self._parent / identity / str(generation)
         with contextlib.suppress(ProcessLookupError):
             handle = os.pidfd_open(process.pid)
             try:
                 # The handle is of whoever had the id when it was opened.
                 if process.pid in _pids(path) and read(process.pid) == process:
+                    if not _handles(process.pid, number):
+                        return False
                     signal.pidfd_send_signal(handle, number)
             finally:
                 os.close(handle)
+        return True
 
     def remove(self, identity: str) -> bool:
         """Remove the cgroup of a load balancer; return whether it is gone."""
@@ -224,6 +231,16 @@ def read(pid: int) -> Process | None:
     if fields[0] in (b'Z', b'X'):
         return None
     return Process(pid, int(fields[1]), int(fields[19]))
+
+
+def _handles(pid: int, number: signal.Signals) -> bool:
+    with contextlib.suppress(FileNotFoundError), open(
+            f'/proc/{pid}/status') as lines:
+        for line in lines:
+            name, _, mask = line.partition(':')
+            if name == 'SigCgt':
+                return bool(int(mask, 16) >> (number - 1) & 1)
+    return False
 
 
 def _pids(path: pathlib.Path) -> list[int]:

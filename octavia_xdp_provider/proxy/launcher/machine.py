@@ -125,7 +125,8 @@ class Machine:
         self._files.install(identity, generation, launch)
         self._spawn(identity, generation, launch, [
             self._program, '-W', '-f',
-            f'{proxy_launch.OWN}/{generation}/{proxy_launch.CONFIGURATION}'])
+            f'{proxy_launch.OWN}/{generation}/{proxy_launch.CONFIGURATION}',
+            '-S', f'{proxy_launch.RUN}/{proxy_launch.MASTER_SOCKET},mode,660'])
 
     def _spawn(self, identity: str, generation: int,
                launch: proxy_launch.Launch, arguments: list[str]) -> None:
@@ -160,13 +161,15 @@ class Machine:
             started.status()
 
     def reload(self, identity: str, generation: int,
-               master: cgroups.Process) -> None:
-        self._cgroups.send(identity, generation, master, signal.SIGUSR2)
+               master: cgroups.Process) -> bool:
+        """Let it read its configuration; return False if it cannot now."""
+        return self._cgroups.send(identity, generation, master, signal.SIGUSR2)
 
     def stop(self, identity: str, generation: int, master: cgroups.Process
-             ) -> None:
-        """Let it end with its last connection."""
-        self._cgroups.send(identity, generation, master, signal.SIGUSR1)
+             ) -> bool:
+        """Let it end with its last connection; return False if it cannot
+        now."""
+        return self._cgroups.send(identity, generation, master, signal.SIGUSR1)
 
     def kill(self, identity: str, generation: int) -> None:
         self._cgroups.kill(identity, generation)

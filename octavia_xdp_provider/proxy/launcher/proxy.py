@@ -245,11 +245,11 @@ class Proxy:
                 launch: proxy_launch.Launch, now: float) -> None:
         assert self._record is not None
         generation = self._record.generation
-        self._reloading = checks.Pending(
-            launch, now + checks.PENDING_MAX_S, generation,
-            frozenset(cgroups.workers(groups[generation])))
         self._machine.install(self.identity, generation, launch)
-        self._machine.reload(self.identity, generation, master)
+        if self._machine.reload(self.identity, generation, master):
+            self._reloading = checks.Pending(
+                launch, now + checks.PENDING_MAX_S, generation,
+                frozenset(cgroups.workers(groups[generation])))
         self._again(SOON_S, now)
 
     def _start(self, groups: Groups, launch: proxy_launch.Launch, now: float

@@ -53,9 +53,13 @@ class TestLauncher(proxies.ProxiesCase):
                    connections=load_balancer.connection_limit(document,
                                                               settings))
         self.assertEqual(200, self.get()[0])
-        runtime = self.run_directory / 'runtime' / FIRST / 'runtime.sock'
-        self.assertTrue(runtime.is_socket())
-        self.assertEqual(70001, runtime.stat().st_uid)
+        group = (self.run_directory / 'wanted').stat().st_gid
+        for name in (proxy_launch.RUNTIME_SOCKET, proxy_launch.MASTER_SOCKET):
+            made = self.run_directory / 'runtime' / FIRST / name
+            self.assertTrue(made.is_socket())
+            self.assertEqual((70001, group, 0o660), (
+                made.stat().st_uid, made.stat().st_gid,
+                made.stat().st_mode & 0o777))
 
     def test_process_without_rights(self):
         self.start_launcher()

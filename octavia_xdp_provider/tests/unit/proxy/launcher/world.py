@@ -34,7 +34,11 @@ def launch(number, text, ports):
 
 
 class Master:
-    """A master that runs, with its workers."""
+    """A master that runs, with its workers.
+
+    :ivar is_busy: whether it would lose a signal, as HAProxy for a moment
+        after it has a worker; until it was tried once.
+    """
 
     def __init__(self, process, endpoints):
         self.process = process
@@ -42,6 +46,11 @@ class Master:
         self.workers = []
         self.served = None
         self.is_leaving = False
+        self.is_busy = False
+
+    def takes_signals(self):
+        was_busy, self.is_busy = self.is_busy, False
+        return not was_busy
 
 
 class World:
@@ -76,6 +85,7 @@ class World:
         if text in self.bad or text in self.deadly:
             return False
         master.served = text
+        master.is_busy = True
         master.workers = [self.process(master.process.pid)]
         return True
 
@@ -201,12 +211,16 @@ class Machine:
     def reload(self, identity, generation, process):
         master = self.world.groups[identity][generation]
         assert master.process == process
+        if not master.takes_signals():
+            return False
         self.world.load(master, self.world.installed[identity, generation])
+        return True
 
     def stop(self, identity, generation, process):
         master = self.world.groups[identity][generation]
         assert master.process == process
-        master.is_leaving = True
+        master.is_leaving = master.takes_signals()
+        return master.is_leaving
 
     def kill(self, identity, generation):
         self.world.kill(identity, generation)
