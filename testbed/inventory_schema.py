@@ -37,7 +37,7 @@ _MACHINE = shapes.mapping({
                       'sink']},
     # The management address.
     'address': ADDRESS,
-    # That of the booting interface.
+    # The MAC address of the interface that boots.
     'mac': shapes.pattern(
         r'^([0-9a-f]{2}:){5}[0-9a-f]{2}\Z',
         'a MAC address in lower case, as in 52:54:00:00:00:01'),

@@ -80,7 +80,7 @@ class Provider:
 def _booted(machine, guest):
     """Yield the channel of the agent in a new guest."""
     path = machine.folder / 'guest'
-    # What on-kernel prints is in the log, too.
+    # The log has on-kernel's output, too.
     child = machine.start(
         ['sh', '-c', 'exec "$0" "$@" < /dev/null >&2', ON_KERNEL,
          '--timeout', LIFE_S, '--memory', guest.memory, '--cpus', guest.cpus,

@@ -46,7 +46,7 @@ class Suite:
                    store, f'--output={folder}', *self._arguments)
             # The format of stores may differ between checkouts.
             run, = document.read(_bench(checkout, 'export', store), 'a round')
-        # What a ratio is of is compared itself.
+        # The case that a ratio refers to is compared itself.
         return [case for case in run.cases
                 if not case.name.endswith('ratio to floor')]
 

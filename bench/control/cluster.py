@@ -52,7 +52,7 @@ class Cluster:
                 deployment.down(self.lab)
 
     def _start(self):
-        # As installed: the INFO lines of the log suffice to measure.
+        # The installed default: measuring needs the log's INFO lines alone.
         deployment.up(self.lab, control_only=True,
                       provider_options={'DEFAULT': {'debug': False}})
         # Keep one controller, so that its log is complete.

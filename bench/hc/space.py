@@ -7,7 +7,7 @@ import resource
 import subprocess
 import tempfile
 
-# As operators would set them for this many connections a second.
+# Values that operators would set for this many connections a second.
 _SYSCTLS = {
     'net/core/somaxconn': '65535',
     'net/ipv4/ip_local_port_range': '1024 65535',

@@ -12,7 +12,7 @@ CONSTANTS = formats.constants
 
 @dataclasses.dataclass(frozen=True)
 class Sent:
-    """What was sent of a stream.
+    """The packets of a stream that were sent.
 
     :ivar refused: packets refused by the link.
     :ivar last_ns: time from the start to the last packet.
@@ -33,7 +33,7 @@ class Sent:
 
 @dataclasses.dataclass(frozen=True)
 class Received:
-    """What one sink received of a stream.
+    """The packets of a stream that a sink received.
 
     :ivar numbers: a bit for each packet, as bytes.
     """
@@ -53,7 +53,7 @@ class Received:
 
 @dataclasses.dataclass(frozen=True)
 class SinkResult:
-    """What one sink received: streams by id, and foreign packets by kind."""
+    """The packets that a sink received: streams by id, others by kind."""
 
     streams: dict[int, Received]
     foreign: dict[str, int]

@@ -44,7 +44,7 @@ static int set_up(void **state)
 	return 0;
 }
 
-/* As on a node with many services, where CPUs batch what they count. */
+/* With many services CPUs batch their counts. */
 static int set_up_many(void **state)
 {
 	int status = set_up(state);

@@ -11,7 +11,7 @@
 
 #include "harness.h"
 
-/* What must hold wherever a process was killed. */
+/* Invariants that hold wherever a process was killed. */
 static void expect_sound(struct oxp_node *node)
 {
 	bool counter_used[512] = {};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a history may contain, and when it comes too late. */
+/* Histories that are refused: invalid ones, and those that come too late. */
 #include "history_fixture.h"
 
 TEST(test_who_is_no_member_gets_nothing)

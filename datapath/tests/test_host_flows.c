@@ -62,7 +62,7 @@ static uint64_t siphash(const uint64_t key[2], const uint8_t *message,
 	return v[0] ^ v[1] ^ v[2] ^ v[3];
 }
 
-/* As in bpf/host/hash.h; both addresses have `size` bytes. */
+/* Follows bpf/host/hash.h; both addresses have `size` bytes. */
 static uint64_t name_of(const char *fixed, const char *client, size_t size)
 {
 	const uint64_t *key = (const uint64_t *)settings_of(host)->seed;
@@ -160,7 +160,7 @@ static void begin_many(uint16_t first, int count)
 	}
 }
 
-/* As if nothing had been heard of the half-open flows since they expired. */
+/* Makes half-open flows old enough to have expired. */
 static void expire_half_open(void)
 {
 	struct host_flow_set *sets = host->memory[MAP_HALF_OPEN];
@@ -278,8 +278,8 @@ HOST_TEST(test_flows_of_a_full_line_are_found_beside_it)
 	}
 }
 
-/* As if other CPUs had written them after the clock was read: while this one
- * waited for the lock, or walked the tables. */
+/* Makes the entries newer than this CPU's reading of the clock, as if other
+ * CPUs had written them while it waited for the lock or walked the tables. */
 HOST_TEST(test_what_is_written_meanwhile_is_not_over)
 {
 	const enum map tables[] = {MAP_FLOWS, MAP_HALF_OPEN};

@@ -67,7 +67,7 @@ HOST_TEST(test_settings_update_the_mtu_of_all_entries)
 	assert_int_equal(mtu_of(1), 0);
 }
 
-/* As in entries of an older library: the kernel is asked for each packet. */
+/* An older library writes no MTU: the kernel is asked for each packet. */
 HOST_TEST(test_entries_without_mtu_are_served)
 {
 	const struct segment answer = {.flags = ACK};

@@ -43,7 +43,7 @@ TEST(test_geneve_is_decapsulated_with_any_vni)
 	}
 }
 
-/* What the frame carries after the packet stays. */
+/* Bytes of the frame behind the packet stay. */
 TEST(test_padding_behind_the_packet_stays)
 {
 	struct frame in, expected;

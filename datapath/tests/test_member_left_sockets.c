@@ -51,7 +51,7 @@ TEST(test_continued_connection_is_taken)
 			}
 }
 
-/* Of a connection with the same ports to another member. */
+/* The packet is of a connection with the same ports to another member. */
 TEST(test_connection_continued_elsewhere_is_handed_on)
 {
 	static const uint8_t flags[] = {ACK, ACK | FIN, ACK | RST, ACK | SYN};

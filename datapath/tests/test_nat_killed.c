@@ -10,7 +10,7 @@
 
 #include "nat_fixture.h"
 
-/* What ending a flow changes in shared state. */
+/* Shared state that the end of a flow changes. */
 struct seen {
 	uint32_t state;
 	uint32_t flows;

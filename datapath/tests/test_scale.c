@@ -34,7 +34,7 @@ static uint64_t map_bytes(uint32_t services, uint32_t members, uint32_t flows)
 	return info.map_bytes;
 }
 
-/* As in the guide; the kernel rounds maps up to whole pages. */
+/* The guide's formula; the kernel rounds maps up to whole pages. */
 #define BYTES_OF_SERVICE(cpus) (418 + 16 + 64 * (cpus))
 /* Two blocks of 1,021 slots and 10 members, and ages. */
 #define BYTES_OF_TABLE (2 * (64 + 10 * 96 + 1024 + 128 + 1024) + 1024)

@@ -94,7 +94,7 @@ TEST(test_ports_of_one_address_are_separate_members)
 	assert_non_null(strstr(error, "port 8082"));
 }
 
-/* As on nodes from before ports were written. */
+/* Nodes of before ports were written have members without a port. */
 TEST(test_member_that_gets_a_port_stays_the_same)
 {
 	struct oxp_member members[3];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What packets prefetch of a block before they have read it. */
+/* The parts of a block that are prefetched before it is read. */
 #include <linux/bpf.h>
 #include <netinet/in.h>
 #include <unistd.h>

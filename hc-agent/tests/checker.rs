@@ -72,7 +72,7 @@ fn states_survive_a_kill_and_a_restart() {
     let boot = node.snapshot().unwrap().boot;
     node.kill();
 
-    // Nobody listens any more: the state stays until `fall` failures of the new run.
+    // The server is gone: the state stays until `fall` failures of the new run.
     drop(server);
     node.start();
     node.wait("snapshot", || {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the program does when its checks file is replaced, malformed or not there.
+//! The program's reaction to a checks file that is replaced, malformed or absent.
 
 use std::fs;
 use std::sync::atomic::Ordering;
@@ -117,7 +117,7 @@ fn a_file_that_vanishes_is_logged_once_and_probing_goes_on() {
 
     fs::remove_file(node.checks_file()).unwrap();
     node.wait_logged(MISSING);
-    // What is known is probed as before.
+    // Known checks are probed as before.
     drop(server);
     node.wait_state(A, State::Down);
     let server = Server::at(target, FINE);

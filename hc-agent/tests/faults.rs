@@ -34,7 +34,7 @@ fn ends_before(node: &mut Node, key: &str, state: State) -> bool {
 }
 
 fn assert_never_down(node: &Node, key: &str) {
-    // Whoever reads a file that is cut off anywhere has panicked here.
+    // Reading a file that is cut off anywhere must not panic.
     let deltas = node.deltas();
     let key = key.parse().unwrap();
     let mut records = deltas.iter().flat_map(|delta| &delta.records);
@@ -158,7 +158,7 @@ fn changes_reach_a_queue_whose_file_system_others_have_filled() {
     node.start();
     node.wait_state(STEADY, State::Up);
     node.wait_state(OTHER, State::Up);
-    // Whatever else was to be written is.
+    // Everything else is written.
     pause(Duration::from_secs(2));
     for (round, state) in [State::Down, State::Up, State::Down]
         .into_iter()

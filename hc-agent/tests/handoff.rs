@@ -205,7 +205,7 @@ fn kills_of_both_sides_end_with_the_truth_and_without_a_false_down() {
 fn states_converge_after_a_clock_that_went_back() {
     let (mut node, mut reader, mut servers) = start();
     node.kill();
-    // As if the last run had been in a year to come.
+    // The last run seems to have been a year in the future.
     let mut snapshot = node.snapshot().unwrap();
     snapshot.header.boot += 365 * 86400 * 1_000_000_000;
     snapshot.header.stretch_percent = 0;

@@ -61,7 +61,7 @@ fn ports_with_nothing_behind_go_down_and_stay_down_however_many() {
     for key in &closed {
         node.wait_state(key, State::Down);
     }
-    // What listens is found meanwhile, though its silence often says nothing.
+    // The open port is found meanwhile, though silence often proves nothing.
     node.wait_state(&key(OPEN), State::Up);
     pause(Duration::from_secs(10));
     let ups: Vec<_> = node

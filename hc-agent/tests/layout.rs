@@ -105,7 +105,7 @@ fn target(from: &str, path: &[String], all: &BTreeMap<String, String>) -> Option
         }
     }
     at.extend(names);
-    // What is not a module any more is a name within one.
+    // The last part that is no module is a name within one.
     while !at.is_empty() {
         let name = at.join("::");
         if all.contains_key(&name) {

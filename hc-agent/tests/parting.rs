@@ -22,7 +22,7 @@ const STATUS_LINE: &[u8] = b"HTTP/1.0 200 OK\r\n";
 /// Time in which a connection that is closed behind the status line is reset.
 const BETWEEN_PARTS: Duration = Duration::from_millis(50);
 
-/// What a server does behind its status line.
+/// The behaviour of a server after its status line.
 #[derive(Clone, Copy, Debug)]
 enum Rest {
     /// So many parts of 1,024 bytes, and an end.

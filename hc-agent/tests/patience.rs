@@ -73,7 +73,7 @@ fn one_that_has_not_come_goes_down_when_it_is_not_said_to_move_any_more() {
     let server = Server::start(FINE);
     let checks = [tcp(A, server.address, 1)];
     fs::create_dir(node.checks_file()).unwrap();
-    // Of two load balancers of which one says that it moves, that one is right.
+    // If one of two load balancers says that the member moves, it moves.
     let moving = document(&checks, &[A], LONG_S);
     let still = json!({"version": 1, "checks": checks});
     node.write_in_directory("one.json", &moving);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the program keeps of its privileges, and what it says where it has none.
+//! Privileges that the program keeps, and its messages where it lacks them.
 
 use std::fs;
 use std::process::Command;

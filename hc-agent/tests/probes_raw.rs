@@ -17,7 +17,7 @@ use crate::support::namespace::{Peer, in_namespace, run as command, write};
 use crate::support::sctp_responder::{Habit, Responder};
 
 const TIMEOUT: Duration = Duration::from_secs(1);
-/// Of probes that shall not end by it, on a machine that is as busy as may be. The
+/// Time-out of probes that must not reach it, however busy the machine is. The
 /// kernel gives up on a neighbour that does not answer after about three seconds.
 const LONG: Duration = Duration::from_secs(60);
 
@@ -136,7 +136,7 @@ async fn a_machine_beyond_a_wire_answers_pings_and_refuses_the_rest() {
     for host in ["198.18.0.2", "[2001:db8::2]"] {
         let outcome = probe(ProbeSpec::Ping, &format!("{host}:0"), LONG).await;
         assert!(outcome.result.is_ok(), "{outcome:?}");
-        // Nobody holds that port of UDP, and it knows no SCTP or refuses it.
+        // No process has that UDP port, and SCTP is unknown or refused.
         for kind in [ProbeSpec::UdpConnect, ProbeSpec::Sctp] {
             let outcome = probe(kind, &format!("{host}:9"), LONG).await;
             let reason = outcome.reason();
@@ -203,7 +203,7 @@ async fn sctp_outcomes_follow_what_the_server_does_with_init() {
                 let outcome = run(&ask, &Source::default()).await;
                 let found = (outcome.reason(), outcome.status);
                 assert_eq!(found, (reason, detail), "{habit:?}: {outcome:?}");
-                // Whoever agreed to an association gets an ABORT.
+                // A peer that accepted the association gets an ABORT.
                 if outcome.result.is_ok() {
                     responder.wait_for_abort().await;
                 } else {

@@ -18,7 +18,7 @@ use crate::support::documents::single;
 use crate::support::server::{Behaviour, Server, Then};
 
 const TIMEOUT: Duration = Duration::from_secs(2);
-/// Of probes that shall not end by it, on a machine that is as busy as may be.
+/// Time-out of probes that must not reach it, however busy the machine is.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Between two bytes of a server that is too slow to be in time.
 const SLOW: Duration = Duration::from_millis(500);

@@ -31,7 +31,7 @@ type Row = (
     [Reason; 2],
 );
 
-/// What https cannot do, user/health-checks.rst names.
+/// Servers and results; user/health-checks.rst names what https cannot do.
 const ROWS: &[Row] = &[
     (PSS, &["-tls1_3"], [UP, UP]),
     (PSS, &["-tls1_2"], [NO_TLS, UP]),
@@ -90,7 +90,7 @@ fn make(folder: &Path, key: &[&str]) -> String {
     name
 }
 
-/// What a check of each type finds of such a server.
+/// Returns the results of a check of each type for a server.
 async fn probe(folder: &Path, (key, options, _): &Row) -> [Reason; 2] {
     let key = make(folder, key);
     let mut server = Command::new("openssl")

@@ -32,7 +32,7 @@ def apply(app: flask.Flask, key: str) -> None:
         SESSION_COOKIE_SAMESITE='Lax',
         SESSION_COOKIE_SECURE=True,
         MAX_CONTENT_LENGTH=FORM_BYTES_MAX,
-        # As long as the session.
+        # Valid as long as the session.
         WTF_CSRF_TIME_LIMIT=None,
     )
     flask_wtf.csrf.CSRFProtect(app)

@@ -25,7 +25,7 @@ static bool is_open(const struct model *model)
 	return model->slot.slot & SLOT_OPEN;
 }
 
-/* As specified in forwarding.rst. */
+/* Follows the specification in forwarding.rst. */
 static uint16_t send_packet(struct model *model, int which, bool opens)
 {
 	uint16_t now = model->slot.slot & SLOT_MEMBER, target;

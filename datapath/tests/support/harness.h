@@ -52,7 +52,7 @@ struct flow {
 	uint8_t protocol;
 };
 
-/* Of the service that the flow's packets are for. */
+/* Returns the key of the service that the flow's packets are for. */
 struct oxp_key key_of(const struct flow *flow);
 /* Addresses from 10.1.<group>.1 on, all up with weight 1. Check ids from
  * `check` on; 0: no checks. */

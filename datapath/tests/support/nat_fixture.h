@@ -254,7 +254,7 @@ static inline uint32_t time_for_packets(void)
 	return nat_now();
 }
 
-/* As if each CPU had done this in the current second, which is returned. */
+/* Sets each CPU's counts of the current second, which is returned. */
 static inline uint32_t set_scratch(struct nat_scratch each)
 {
 	int cpus = libbpf_num_possible_cpus();
@@ -272,7 +272,7 @@ static inline uint32_t set_scratch(struct nat_scratch each)
 	return now;
 }
 
-/* As if the flow's last packet had arrived this long ago. */
+/* Makes the flow's last packet this old. */
 static inline void silent_for(struct nat_flow *flow, uint32_t seconds)
 {
 	flow->seen = time_for_packets() - seconds;

@@ -8,7 +8,7 @@
 
 #include "share_set.h"
 
-/* As if all that is remembered were this much older, in units of 1.05 ms. */
+/* Makes all sets this much older, in units of 1.05 ms. */
 static inline void make_older(int map, uint32_t sets, uint64_t units)
 {
 	uint64_t set[3 * SHARE_WAYS], *state = set + SHARE_WAYS;

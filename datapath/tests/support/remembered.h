@@ -5,8 +5,8 @@
 
 #include "harness.h"
 
-/* As if all remembered flows had been refreshed this much later. Returns how
- * many there are. */
+/* Makes all remembered flows refreshed this much later. Returns their
+ * number. */
 uint32_t refresh_later(struct oxp_node *node, int units);
 
 /* Packets of flows that the full table did not take. */

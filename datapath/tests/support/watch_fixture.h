@@ -23,7 +23,7 @@ static inline uint64_t live_choices(void)
 		&node->uplinks[node->config->active_uplinks & 1]);
 }
 
-/* As if this time had passed, at this rate of watched packets. */
+/* Lets this time pass for the watch, at this rate of watched packets. */
 static inline void tick(uint64_t ms, uint64_t packets_per_second)
 {
 	node->watched[WATCH_SETS].entry[0] += packets_per_second * ms / 1000;
@@ -77,7 +77,7 @@ static inline uint32_t alive(const struct flow *flow)
 	return service.active_flows;
 }
 
-/* As if all entries were this much older. */
+/* Makes all entries this much older. */
 static inline void let_pass(uint64_t seconds)
 {
 	for (uint32_t set = 0; set < WATCH_SETS; set++)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a probe does, prepared once when the checks file is read.
+//! Probes, prepared once when the checks file is read.
 
 use std::collections::HashSet;
 use std::hash::Hash;

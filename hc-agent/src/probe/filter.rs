@@ -3,7 +3,7 @@
 
 use socket2::SockFilter;
 
-/// What a filter compares: an offset after the IP header, and the values.
+/// A comparison of a filter: an offset after the IP header, and the values.
 pub(super) type Field<const N: usize> = (u32, [u32; N]);
 
 /// Accept packets in which a byte has one of two values and a 16-bit number is in a

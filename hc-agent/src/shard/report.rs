@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a shard reports to the engine, and which failures it discards.
+//! A shard's reports to the engine, and the failures that it discards.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,7 +44,7 @@ pub struct Discarded {
     pub text: String,
 }
 
-/// What the engine takes from a shard once a second.
+/// Figures that the engine takes from a shard once a second.
 #[derive(Default)]
 pub struct ShardReport {
     /// Counters since the last report.

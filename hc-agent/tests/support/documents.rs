@@ -37,7 +37,7 @@ pub(crate) fn http(key: &str, target: SocketAddr, fall: u8) -> Value {
     check
 }
 
-/// What a probe asks a web server for, and the code that it expects.
+/// The request of a probe to a web server, and the code that it expects.
 pub(crate) fn get(expected: u16) -> (Request<'static>, Vec<CodeRange>) {
     let request = Request {
         method: Method::Get,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What tests share.
+//! Support for tests.
 
 pub(crate) mod documents;
 pub(crate) mod namespace;

@@ -15,7 +15,7 @@ use super::node::{PATIENCE, now};
 const HEADER: usize = 12;
 const OUR_TAG: u32 = 0x0a0b_0c0d;
 
-/// What it does with INIT.
+/// The answer to INIT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Habit {
     /// INIT ACK.

@@ -16,7 +16,7 @@ use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use rustls::{ServerConfig, ServerConnection, StreamOwned, SupportedProtocolVersion};
 
-/// What a server does with a connection once the first bytes have come.
+/// A server's reaction to the first bytes of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Then {
     /// Send this and end the connection.

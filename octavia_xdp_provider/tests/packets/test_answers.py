@@ -19,7 +19,7 @@ class TestBudgets(cases.PacketCase):
             self.service(vip)
 
     def outcomes(self, frames):
-        """Of frames in one unit of time."""
+        """Return the answers to frames that arrive in one unit of time."""
         frames = [bytes(cases.link() / packet) for packet in frames]
         while not (results := self.compared.run(frames)):
             pass
@@ -38,7 +38,7 @@ class TestBudgets(cases.PacketCase):
         return sources[:count]
 
     def test_a_source_takes_no_more_than_its_share(self):
-        """What one is not answered the next one is."""
+        """The limit of one source leaves others their answers."""
         greedy, other = self.sources(2, '198.51.100.{}')
         self.assertEqual(
             [Outcome.ECHO_REPLY] * 2 + [Outcome.PASS] +

@@ -19,7 +19,7 @@ Outcome = state.Outcome
 
 
 class FirstBuffer(compared.Compared):
-    """Of each frame the first `length` bytes come in one buffer."""
+    """The first `length` bytes of each frame are in one buffer."""
 
     length = 0
 
@@ -93,7 +93,7 @@ class TestRandomBuffers(random_case.RandomCase):
 
     KIND = split_frames.SplitFrames
     PART = 0.5
-    # Of too long packets the answer's checksum is over several buffers.
+    # The answer to a too long packet has a checksum over several buffers.
     WANTED = frozenset((Outcome.DROP_MULTI_BUFFER, Outcome.SENT_TOO_BIG,
                         Outcome.ECHO_REPLY))
 

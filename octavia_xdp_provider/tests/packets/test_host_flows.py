@@ -73,7 +73,7 @@ class TestFlows(host_case.HostCase):
         return direct
 
     def test_vm_opens_no_connection_from_the_vip(self):
-        """Whatever it sent before, or a client did."""
+        """A flow's earlier packets of either side make no difference."""
         for v6 in (False, True):
             self.answers('PASS', v6, flags=ACK, dport=5)
             self.answers('PASS', v6, flags=SYN, dport=5)
@@ -88,7 +88,7 @@ class TestFlows(host_case.HostCase):
         self.host.check_outcomes()
 
     def test_vm_opens_no_association_from_the_vip(self):
-        """Of SCTP a chunk says what opens one."""
+        """The type of an SCTP chunk tells whether it opens a flow."""
         entry = types.Entry(90, host.PORT, host.VIP, 80, host.FIXED, 80,
                             'sctp', host.VM, host.GATEWAY)
         self.host.datapath.set_entry(entry)

@@ -158,8 +158,8 @@ class Traffic:
             len(self.more()) or None)))
 
     def more(self) -> bytes:
-        """What makes few packets too big, so that all of them are told of: of
-        time the model knows nothing."""
+        """Return padding that makes few packets too big, so that each is
+        answered: the model has no time, and so no limit of answers."""
         return (self.random.randbytes(self.random.randrange(400, 1700))
                 if self.random.random() < 0.2 else b'')
 

@@ -44,7 +44,7 @@ class TestSecondChance(host_case.HostCase):
         super().tearDown()
 
     def test_unknown_connection_is_handed_on(self):
-        """As an LB node would have sent it, from the hypervisor itself."""
+        """The packet is what an LB node would send, from the hypervisor."""
         for v6, outer, _, peer, _ in self.each():
             data = self.arrives('HANDED_ON', v6,
                                 outer=self.named(outer, peer))
@@ -98,7 +98,7 @@ class TestSecondChance(host_case.HostCase):
             self.assertEqual(host.OTHER_VM, data[:6].hex(':'))
 
     def test_nobody_else_could_be_asked(self):
-        """As packets that name none: they make state."""
+        """They make state, like packets without a second member."""
         for number, (v6, outer, local, _, foreign) in enumerate(self.each()):
             for where, key in ((local, host.key(2, 'tcp', v6)), (local, KEY),
                                (foreign, KEY)):

@@ -14,10 +14,10 @@ from octavia_xdp_provider.tests.packets.support import host_case
 
 MTU = 1400
 SENT, DROP = 'SENT_TOO_BIG', 'DROP_TOO_BIG'
-# Of IP and the transport.
+# Bytes of the headers of IP and of the transport protocol.
 HEADERS = {(False, 'tcp'): 40, (False, 'udp'): 28, (True, 'tcp'): 60,
            (True, 'udp'): 48}
-# As many as a VM gets in a unit of time, HOST_ANSWERS_MAX.
+# Answers that a VM gets in a unit of time: HOST_ANSWERS_MAX.
 ANSWERS_MAX = 100
 
 
@@ -49,7 +49,7 @@ class TestTooBig(host_case.HostCase):
         return result[1]
 
     def check(self, v6, data, mtu=MTU):
-        """What the VM's kernel would look at."""
+        """Check the fields that the VM's kernel evaluates."""
         self.assertEqual(self.sent[6:12] + self.sent[:6], data[:12])
         packet = (inet6.IPv6 if v6 else inet.IP)(data[14:])
         ends = (host.CLIENT6, host.FIXED6) if v6 else (host.CLIENT,

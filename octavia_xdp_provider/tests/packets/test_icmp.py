@@ -120,7 +120,7 @@ class TestErrors(cases.PacketCase):
 
     def quote(self, family: int, protocol: int, port: int,
               length: int = 8, header=None, vip_port: int = cases.PORT):
-        """What a member sent to the client, `length` bytes of it."""
+        """Return the first `length` bytes of a member's packet to a client."""
         if family == 4:
             base = header or inet.IP(src=cases.VIP4, dst=cases.CLIENT4)
             base.proto = protocol
@@ -263,7 +263,7 @@ class TestErrors(cases.PacketCase):
             4, 3, 4, self.quote(4, state.TCP, 5000)))
 
     def test_errors_that_do_not_fit_are_not_answered(self):
-        """Nobody is answered: that would be an error about an error."""
+        """No answer is sent: it would be an error about an error."""
         self.node.icmp_rate = 100
         self.node.pass_too_big = True
         self.compared.set_node()

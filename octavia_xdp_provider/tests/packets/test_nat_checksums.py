@@ -42,7 +42,7 @@ class TestNat(checksums.ChecksumCase):
                 self.compared.delete_service(service)
 
     def answering(self, back: int, sent: bytes):
-        """What the member's answers to a packet have in front."""
+        """Return the headers of a member's answer to a packet."""
         out = IP[back](sent)
         layer = inet.TCP if inet.TCP in out else inet.UDP
         return (IP[back](src=out.dst, dst=out.src),

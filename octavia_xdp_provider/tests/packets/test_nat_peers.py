@@ -243,7 +243,7 @@ class TestEarlier(nat_peers_case.PeersCase):
             self.handed_on(self.wrapped(packet, SEEK), SEEK, 2, LAST, AFTER)
 
     def test_without_a_number_any_other_is_sought(self):
-        """What a member ends with a packet that acknowledges nothing."""
+        """A member ends a connection with a segment without ACK."""
         service = self.known(4, 4)
         self.sent(self.answer(service, 4, cases.tcp(flags='R', ack=0)))
         self.sought_whatever_it_says()

@@ -51,7 +51,7 @@ _CLASSES = {UNREACHABLE: inet6.ICMPv6DestUnreach,
 
 
 class TestErrors(nat_cases.NatCase):
-    """Of routers between the node and a member, to its client."""
+    """ICMP errors of routers between node and member, to the client."""
 
     def quoted(self, front, back):
         """(what the client sent, what it left as)"""

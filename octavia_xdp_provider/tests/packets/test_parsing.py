@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whose a packet is, and whether it is what it says."""
+"""Which packets are for a service, and which are malformed."""
 
 import itertools
 
@@ -44,7 +44,7 @@ class Parsing(cases.PacketCase):
 
 
 class TestNotOurs(Parsing):
-    """What is for others is not touched, whatever is wrong with it."""
+    """Packets to other addresses pass unchanged, malformed or not."""
 
     def others(self):
         four, six = cases.OTHER4, cases.OTHER6

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who may come, how often, and whom a packet goes to."""
+"""Allowed networks, limits of new flows, and the choice of a member."""
 
 import ipaddress
 import random
@@ -170,8 +170,8 @@ class TestSelection(cases.PacketCase):
             self.compared.delete_service(service)
 
     def test_addresses_of_a_multihomed_client_share_a_member(self):
-        """Of SCTP, if they are in one prefix: whatever the association's
-        packets are, and from whichever address they come."""
+        """SCTP endpoints in one prefix have one member: for any of the
+        association's packets, from any of its addresses."""
         service = self.service(protocol=state.SCTP, members=members(8),
                                by_source=True,
                                source_length={4: 24, 6: 64})

@@ -20,7 +20,7 @@ LOCAL = 8080
 
 
 def rebuilt(packet):
-    """As it lies on the wire, lengths and checksums filled in."""
+    """Return the packet with lengths and checksums filled in."""
     return packet.__class__(bytes(packet))
 
 
@@ -86,7 +86,7 @@ class TestPorts(cases.PacketCase):
         self.assertEqual((LOCAL, 0), (datagram.dport, datagram.chksum))
 
     def test_a_udp_checksum_never_becomes_none(self):
-        """What comes out as 0 is sent as 0xffff."""
+        """A checksum of 0 is sent as 0xffff (RFC 768)."""
         self.service(protocol=state.UDP, members=[member(cases.MEMBER4)])
         inner = rebuilt(cases.ip4() / cases.udp() / b'\0\0')
         wanted = rebuilt(cases.ip4() / cases.udp(dport=LOCAL) / b'\0\0')

@@ -23,7 +23,7 @@ def packed(address):
 
 def shim(encapsulation, family, inner, alternative, length, port,
          keys=(0, 0)):
-    """What stands between outer IP header and packet: RFC 768, the draft of
+    """The bytes between outer IP header and packet: RFC 768, the draft of
     GUE and GitHub's private data; RFC 8926; RFC 8754. `keys` of Geneve: the
     member's and the alternative's."""
     protocol, ethertype = {4: (4, 0x0800), 6: (41, 0x86dd)}[inner]
@@ -243,7 +243,7 @@ class TestSecondChance(cases.PacketCase):
             packed(host), encapsulation, key, True, takes))
 
     def test_members_in_tunnels_are_named_by_address_and_key(self):
-        """Of one host or two, whatever their own addresses and ports are."""
+        """Both members may be on one host or on two, at any address."""
         keys = 0x123456, 0xfedcba
         for outer, encapsulation, hosts in (
                 (4, Encapsulation.GENEVE, ('10.9.0.1', '10.9.0.2')),
@@ -301,7 +301,7 @@ class TestSecondChance(cases.PacketCase):
                 self.service(cases.VIP4, members=[member])
 
     def test_members_of_another_form_are_not_named(self):
-        """Who gets the packet then must get the same one."""
+        """The second member gets the packet unchanged."""
         tunnel = state.Tunnel(packed('10.9.0.1'), Encapsulation.GENEVE, 7,
                               True, True)
         for second in (state.Member(packed(SECOND[6])),

@@ -10,7 +10,7 @@ from lab.packages import root
 from octavia_xdp_provider.tests.functional.bench import ssh_machines
 from octavia_xdp_provider.tests.support import waiting
 
-# What a bed and Ansible need, of Debian alone.
+# Debian packages that a bed and Ansible need.
 NEEDED = {'libbpf1', 'nginx-light', 'openssh-server', 'python3-apt', 'wrk'}
 
 

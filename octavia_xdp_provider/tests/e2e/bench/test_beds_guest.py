@@ -73,7 +73,7 @@ class TestGuest(base.BaseTestCase):
                          recorded['interfaces']['lb']['front']['driver'])
 
     def test_z_the_death_of_the_guest(self):
-        """Whoever waits for it hears so at once."""
+        """A waiting caller is told at once."""
         process = self.bed.hosts['lb'].start(['sleep', '10000'], log='log')
         os.killpg(group_of(self.run_name), signal.SIGKILL)
         for wait in (lambda: process.wait(SOON_S),

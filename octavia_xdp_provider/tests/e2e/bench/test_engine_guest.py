@@ -12,7 +12,7 @@ from bench.engine import run as engine
 from bench.results import model
 from bench.scenarios import load
 
-# Of instructions, between rounds: whatever else this machine does meanwhile.
+# Largest difference of instructions between rounds on a busy machine.
 APART_MAX = 0.1
 ALL = {'xdp', 'ipvs', 'haproxy', 'kernel'}
 
@@ -34,7 +34,7 @@ class TestGuest(base.BaseTestCase):
             cls.run_ = cls.engine.run('test')
 
     def cases(self, name):
-        """Of one figure, by software."""
+        """Return the cases of one figure by software."""
         return {case.software: case for case in self.run_.cases
                 if case.name == name}
 

@@ -179,7 +179,7 @@ class TestProvisioned(base.BaseTestCase):
                            lambda: self.settings() == before, PATIENCE_S, 0.5)
 
     def check_another_build(self):
-        """What is measured is never another build than was asked for."""
+        """Only the requested build is measured."""
         other = self.folder / 'other'
         other.mkdir()
         for path in build.OLD.glob('*.deb'):

@@ -176,7 +176,7 @@ class TestDeath(ssh_bed.BedCase):
         self.assertIsNotNone(processes.start_time(pid))
         self.assertNotEqual(before['lb'], self.settings()['lb'])
         for name in self.ADDRESSES:
-            # As on three machines: each removes what its own has left.
+            # As on three machines, each of which removes its own leftovers.
             done = subprocess.run(
                 ['nsenter', f'--net={namespaces.NETNS}/'
                  f'{self.machines.lab.namespace(name)}', '--',

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What packet tests share: a node, and expectations built with scapy.
+"""Support for packet tests: a node, and expectations built with scapy.
 
 What a test expects comes from scapy and the test's own text. The model runs
 along and has to agree.

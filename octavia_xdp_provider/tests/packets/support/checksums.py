@@ -72,8 +72,8 @@ class ChecksumCase(cases.PacketCase):
 
     def zero(self, make, at: int, result: int = 0,
              outcome: Outcome = Outcome.FORWARDED) -> bytes:
-        """What leaves of the packet of make(word) whose checksum at `at` of
-        what leaves becomes 0."""
+        """Return the forwarded packet of make(word), for the word with which
+        the checksum at offset `at` of that packet is 0."""
         word = self.rng.randrange(1, 0x10000)
         seen = self.leaves(make(word), outcome)
         by = int.from_bytes(seen[at:at + 2], 'big')

@@ -31,7 +31,7 @@ BLOCK_OPEN = 1024
 BLOCK_CHANGED = 4096
 LINE = 64
 SHARED_SET = 192
-# Of a frame of several buffers the program pulls so many bytes into the first.
+# Bytes that the program pulls into the first of several buffers of a frame.
 PULLED = 256
 TIME_SHIFT = 14  # of a remembered flow's word
 
@@ -77,8 +77,8 @@ class OutcomeDifference(Difference):
 
 
 def takers(members: list[state.Member]) -> list[state.Member]:
-    """Who may take new flows: a weight so small that no slot falls to it
-    does not change that.
+    """Return members that may take new flows, also those whose weight is so
+    small that they have no slot.
     """
     able = [member for member in members
             if member.keeps_flows and member.weight]
@@ -155,7 +155,7 @@ class Compared:
         self.datapath.close()
         environment.drop_filesystem(self.directory)
 
-    # What is configured ----------------------------------------------------
+    # Configuration ---------------------------------------------------------
 
     def set_node(self):
         """Make `node` true, after any change of it."""
@@ -183,7 +183,7 @@ class Compared:
             self.node.choice[family] = choice
 
     def set_pools(self, pools: list[tuple[bytes, int]]):
-        """Of NAT: (address, length) each."""
+        """Set the pools of NAT, as (address, prefix length)."""
         self.datapath.set_nat_pools(pools)
         self.pools = pools
         self._begin_nat()
@@ -223,7 +223,7 @@ class Compared:
 
     def _allocated(self, service: state.Service, client: nat.End,
                    member: nat.End) -> nat.End | None:
-        """What the program has chosen, if it may."""
+        """Take the program's choice of a port, after checking that it may."""
         flow = self.datapath.nat_flow(service, client.address, client.port)
         if flow is None:
             return None

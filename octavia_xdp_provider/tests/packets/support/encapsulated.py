@@ -14,7 +14,7 @@ INNER = (cases.ip4, cases.ip6)
 
 
 def rebuilt(packet):
-    """As it lies on the wire, lengths and checksums filled in."""
+    """Return the packet with lengths and checksums filled in."""
     return packet.__class__(bytes(packet))
 
 

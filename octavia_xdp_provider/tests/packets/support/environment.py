@@ -64,7 +64,7 @@ def enter() -> dict[str, int]:
 
 
 def set_mtu(name: str, mtu: int):
-    """Of a device of enter()."""
+    """Set the MTU of a device that enter() has made."""
     _command('ip', 'link', 'set', name, 'mtu', str(mtu))
 
 

@@ -38,9 +38,9 @@ FIXED, FIXED6 = '192.168.7.5', 'fd00:7::5'
 VM, GATEWAY, OTHER_VM = ('fa:16:3e:00:00:05', 'fa:16:3e:00:00:01',
                          'fa:16:3e:00:00:06')
 LISTENER, LOCAL_PORT = 80, 8080
-# Of answers; that of a loopback device unless a test says otherwise.
+# MTU of answers: that of a loopback device unless a test sets another.
 REPLY_MTU = 65536
-# Of all flows, seconds: the model does not know how long a test takes.
+# Idle seconds of all flows: the model does not know how long a test takes.
 IDLE = 7440
 PROTOCOLS = {'tcp': inet.TCP, 'udp': inet.UDP}
 RULES = (types.Rule(4, 'tcp', (8000, 9100), '198.51.100.0/24'),
@@ -193,7 +193,7 @@ class Hypervisor:
             reply_ifindex, LOCAL, LOCAL6, SID, *[IDLE] * 4))
 
     def set_reply_mtu(self, mtu: int = REPLY_MTU) -> None:
-        """Of the interface by which answers leave."""
+        """Set the MTU of the interface by which answers leave."""
         environment.set_mtu('lo', mtu)
         self.model.reply_mtu = mtu
         self.set_settings()
@@ -218,7 +218,7 @@ class Hypervisor:
         self.model.ports[port].arriving = True
 
     def go_on_arriving(self) -> None:
-        """Of time the model knows nothing: as if it stood still."""
+        """Remove times, which the model does not have, from both states."""
         for port, known in self.model.ports.items():
             if known.arriving:
                 self.bring_tap(port)
@@ -264,8 +264,8 @@ class Hypervisor:
             raise Difference(f'outcomes {counted}, not {wanted}')
 
     def check_flows(self) -> None:
-        """Of each flow: its client, listener and what is known of it. A
-        direct one is of the member's port, and of no listener."""
+        """Return each flow's client, listener and state. A direct flow has
+        the member's port and no listener."""
         wanted = collections.Counter()
         for (_, client, port), flow in self.model.flows.items():
             wanted[client, port, None if flow.direct else flow.key,

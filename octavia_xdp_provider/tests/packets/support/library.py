@@ -380,5 +380,5 @@ class Segment:
         self._memory.close()
 
     def read(self, offset: int) -> bytes:
-        """What follows `offset`, as far as tests have it."""
+        """Return up to READ_MAX bytes from `offset` on."""
         return self._memory[offset:offset + READ_MAX]

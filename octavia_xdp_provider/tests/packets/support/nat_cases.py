@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tests of NAT have in common: pools, services, packets of both sides."""
+"""Support for tests of NAT: pools, services, packets of both sides."""
 
 import itertools
 
@@ -71,7 +71,7 @@ class NatCase(cases.PacketCase):
         return compared.text(flow.pool.address), flow.pool.port, flow.state
 
     def answer(self, service, back: int, transport, **fields):
-        """Of the member, to the flow's port."""
+        """Return an answer of the member to the flow's port."""
         pool, number, _ = self.flow(service)
         transport.sport, transport.dport = LOCAL, number
         make = cases.ip4 if back == 4 else cases.ip6

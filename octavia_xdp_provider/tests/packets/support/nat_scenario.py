@@ -91,7 +91,7 @@ class NatTraffic(traffic.Traffic):
                                data, fragment=word)
 
     def again(self):
-        """Of a client that has a flow."""
+        """Return a packet of a client that has a flow."""
         flow = self.flow()
         if flow is None:
             return self.plain()
@@ -134,7 +134,7 @@ class NatTraffic(traffic.Traffic):
         return family, self.ip(family, router, own.address, protocol, data)
 
     def to_pool(self):
-        """What is none of a flow."""
+        """Return a packet that belongs to no flow."""
         rng = self.rng
         family = rng.choice((4, 6))
         pools = [pool for pool in self.compared.model.nat.pools

@@ -33,7 +33,7 @@ class RandomCase(unittest.TestCase):
     KIND: type[compared.Compared] = compared.Compared
     STEPS = 100
     PART = 1.0  # of the seconds
-    # What has to occur: outcomes and remarks, or what look() adds.
+    # Outcomes and remarks that must occur, and values that look() adds.
     WANTED: frozenset = frozenset()
 
     def setUp(self):

@@ -25,7 +25,7 @@ class SplitFrames(compared.Compared):
         if not isinstance(packet, parse.Ignored):
             if packet.wrong is not None:
                 return 0
-            # What is behind the packet stays with its last byte.
+            # Bytes behind the packet stay in the buffer of its last byte.
             end = packet.end
             if packet.transport > compared.PULLED:
                 end = packet.transport  # out of reach

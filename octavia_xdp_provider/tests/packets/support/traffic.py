@@ -21,8 +21,8 @@ MARTIANS = {4: (bytes(4), b'\x7f\0\0\1', b'\xe0\0\0\1', b'\xff' * 4),
             6: (bytes(16), bytes(15) + b'\1', b'\xff\2' + bytes(14),
                 bytes(10) + b'\xff\xff\x0a\0\0\1')}
 ERRORS = {4: (3, 4, 5, 11, 12), 6: (1, 2, 3, 4)}
-# Of transport headers and ICMP: where the checksum lies, and a word that
-# nothing decides by.
+# For transport headers and ICMP: offsets of the checksum, and of a word that
+# has no influence on forwarding.
 CHECKSUM = {state.TCP: 16, state.UDP: 6, state.ICMP: 2, state.ICMPV6: 2}
 FREE = {state.TCP: 14, state.UDP: 8, state.ICMP: 4, state.ICMPV6: 4}
 TCP_FLAGS = (2, 2, 2, 2, 0x10, 0x10, 0x10, 0x18, 0x12, 0x04, 0x11, 0x42,
@@ -94,7 +94,7 @@ class Traffic:
         return bytes(rng.randrange(3000))
 
     def options(self) -> bytes:
-        """Of TCP: an MSS among others, a multiple of four bytes."""
+        """Return TCP options, an MSS among them; a multiple of 4 bytes."""
         rng = self.rng
         if rng.random() < 0.3:
             return b''
@@ -295,7 +295,8 @@ class Traffic:
 
     def error_about(self, family: int, source: bytes, destination: bytes,
                     quote: bytes) -> bytes:
-        """What nobody may answer with another error (RFC 1122, 4443)."""
+        """Return an ICMP error, which must not be answered with an error
+        (RFC 1122, RFC 4443)."""
         return self.ip(family, source, destination, 1 if family == 4 else 58,
                        bytes((self.rng.choice(ERRORS[family]), 0)) +
                        bytes(6) + quote)

@@ -70,7 +70,7 @@ class TestExamples(base.TestCase):
                          made['permissions'])
         self.assertNotIn('pull_request_target', str(made))
         for step in job['steps']:
-            # What others choose is in the environment, not in a script.
+            # Values from others are in the environment, not in a script.
             self.assertNotIn('${{', step.get('run', ''))
 
     def test_job_runs_the_playbook(self):

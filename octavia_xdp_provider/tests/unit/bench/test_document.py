@@ -58,7 +58,7 @@ class TestDocument(base.TestCase):
         self.assertEqual(2, parsed.line('networks'))
         self.assertEqual(4, parsed.line('networks', 1))
         self.assertEqual(5, parsed.line('any', 'one', 0))
-        # What is not there: where it would be.
+        # For a missing value: the line where it would be.
         self.assertEqual(5, parsed.line('any', 'two', 'three'))
         self.assertEqual('some.yaml:4: no', str(parsed.error(
             'no', 'networks', 1)))

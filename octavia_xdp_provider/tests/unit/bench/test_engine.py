@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What runs scenarios: order, progress, figures, and what marks them."""
+"""The engine that runs scenarios: order, progress, figures, marks."""
 
 import dataclasses
 import io
@@ -139,7 +139,7 @@ class TestSurroundings(base.TestCase):
             self.assertEqual(wanted, self.watched(before, after, load=load))
 
     def test_own_time_is_that_of_all_processes_below(self):
-        # Whatever this process has used so far, and the whole machine more.
+        # The machine has used at least what this process has.
         _, _, machine, _, own = surroundings.Watch()._sample()
         self.assertGreater(own, 0)
         self.assertGreaterEqual(machine, own)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is stored with results, and how two of it differ."""
+"""The fingerprint stored with results, and differences of two."""
 
 import copy
 import json
@@ -50,7 +50,7 @@ class TestMarks(base.TestCase):
                 ('10.0%', {'ticks': {'idle': 900, 'steal': 100}}),
                 ('+0.500 s', {'realtime': 0.5}),
                 ('-0.500 s', {'realtime': -0.5}),
-                # As NTP turns a clock, and faster.
+                # A clock that NTP adjusts, and one that is adjusted faster.
                 (None, {'realtime': 600 * 400e-6}),
                 ('s', {'realtime': 600 * 600e-6}),
                 ('suspended for 30.0 s', {'realtime': 30, 'boottime': 30}),
@@ -155,7 +155,7 @@ class TestWatch(base.TestCase):
 
 
 class TestFacts(base.TestCase):
-    """Of this machine, as any machine would be asked."""
+    """The fingerprint of this machine, read as that of any other."""
 
     def ask(self, what):
         done = subprocess.run(

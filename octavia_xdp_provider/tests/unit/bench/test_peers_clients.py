@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What plain clients printed, read: outputs as wrk 4.1.0, h2load 1.52.0 and
-iperf3 3.12 made them, whole and broken."""
+"""Parsers of clients' output: as wrk 4.1.0, h2load 1.52.0 and iperf3 3.12
+print it, complete and broken."""
 
 import json
 import pathlib

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a playbook is told of the machines of a bed."""
+"""The inventory of a bed's machines that a playbook gets."""
 
 import json
 import pathlib

@@ -62,7 +62,7 @@ def rich_comparison(in_turn=True):
 
 
 class Page(parser.HTMLParser):
-    """What a browser would load or run, and how the page is made up."""
+    """Collects what a browser would load or run, and the page's structure."""
 
     VOID = {'meta', 'br', 'link', 'img', 'input', 'hr'}
 
@@ -103,7 +103,7 @@ class Page(parser.HTMLParser):
 
 @functools.cache
 def pages():
-    """Of a run and of a comparison; to draw takes seconds."""
+    """Return reports of a run and a comparison; drawing takes seconds."""
     history = [results.run(*rich_run().cases[:9], commit=f'{number}' * 12)
                for number in range(3)]
     return (html.of_run(rich_run(), history),

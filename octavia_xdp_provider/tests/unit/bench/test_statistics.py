@@ -25,7 +25,7 @@ class TestMedian(base.TestCase):
         self.assertRaises(errors.BenchError, statistics.median, [])
 
     def test_intervals_enclose_the_median_as_often_as_they_say(self):
-        """Of a skewed distribution, whose median is known."""
+        """The distribution is skewed, and its median is known."""
         source = random.Random(1)
         hits = 0
         for _ in range(1000):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a generator is told to send, and what it is not."""
+"""The streams that a generator is told to send."""
 
 import collections
 import ipaddress
@@ -120,7 +120,7 @@ class TestStreams(base.TestCase):
         self.assertEqual(min(count or 65536, 65536), total)
         for index, weight in enumerate(weights):
             share = total * weight / sum(weights)
-            # Whoever has less than one gets one, of the others.
+            # A share below one is rounded up to one, at the others' cost.
             self.assertTrue(1 <= slots[index] <= share + len(weights) + 1)
             self.assertGreaterEqual(slots[index], share - len(weights) - 1)
 

@@ -107,8 +107,8 @@ class TestInTurn(base.TestCase):
         self.assertEqual(verdict.CHANGED, verdict.overall(changes))
 
     def test_false_changes_are_rare(self):
-        """Of 400 suites of 10 cases without a change, at most a few have a
-        change; of single tests that many would have one in four."""
+        """At most a few of 400 suites of 10 unchanged cases show a
+        change; with single tests one suite in four would."""
         wrong = 0
         for suite in range(400):
             pairs = [noisy(100 * suite + number, rounds=12, noise=0.05)
