@@ -10,9 +10,9 @@ A module may import only those below it in this list:
 * ``decision``: the moves that one load balancer needs
 * ``filters`` and ``weighers``: plugins that tell which nodes may take a load
   balancer, and which of them is best
+* ``removal_budget``: the number of removals that need no confirmation
 * ``moves``: changes of placements and their reasons
 * ``spread``: how nodes of a load balancer are spread over zones
 * ``cluster``: the nodes as input of a decision
 * ``liveness``: tells dead nodes from an outage of the reporting path
-* ``removal_budget``: the number of removals that need no confirmation
 """

@@ -1,13 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Begins moves that spread load balancers over zones or even out the load."""
 
+from collections.abc import Mapping
+from collections.abc import Sequence
 import time
+from typing import Any
 
 from oslo_log import log as logging
 
 from octavia_xdp_provider.controller.scheduler import cluster as clusters
+from octavia_xdp_provider.controller.scheduler import decision
 from octavia_xdp_provider.controller.scheduler import filters
+from octavia_xdp_provider.controller.scheduler import moves
 from octavia_xdp_provider.controller.scheduler import rebalance
+from octavia_xdp_provider.controller.scheduler import service
 from octavia_xdp_provider.controller.store import rows
 
 LOG = logging.getLogger(__name__)
@@ -21,26 +27,30 @@ _MENDED_AGAIN_S = 300.0
 # and no node has changed.
 _AGAIN_S = 10.0
 
+# What was found to be as even as possible, and until when that holds.
+_Even = tuple[Any, float]
+_Steps = list[rebalance.Step]
+
 
 class Balancing:
     """Searches for such moves and stores them. Callers notify the nodes.
 
     For one thread. Another controller may search as well: a move is stored
     only if the placements are those that it was decided on.
-
-    :param scheduler: service.Scheduler.
     """
 
-    def __init__(self, scheduler):
+    def __init__(self, scheduler: service.Scheduler) -> None:
         self._scheduler = scheduler
         self._conf = scheduler.conf
         self._store = scheduler.store
-        # What was found to be as even as possible, and until when that holds.
-        self._even_load = self._even_spread = None, 0.0
+        self._even_load: _Even = None, 0.0
+        self._even_spread: _Even = None, 0.0
         self._uneven_after = ''  # id where the next search begins
-        self._mended = {}  # load balancer id → time.monotonic()
+        # Load balancer id → time.monotonic().
+        self._mended: dict[str, float] = {}
 
-    def rebalance(self, moves_max=None):
+    def rebalance(self, moves_max: int | None = None
+                  ) -> tuple[str, str] | None:
         """Begin at most one move that evens out the load.
 
         :param moves_max: limit of moves under way. Default: ``[placement]
@@ -83,7 +93,8 @@ class Balancing:
                  emptiest.name, fullest.name)
         return move.load_balancer_id, emptiest.name
 
-    def _evening(self, decider, fullest, emptiest):
+    def _evening(self, decider: decision.Decider, fullest: clusters.Host,
+                 emptiest: clusters.Host) -> moves.Move | None:
         """Return the Move of a load balancer between two nodes, or None."""
         movable = self._store.balance.movable(fullest.name, emptiest.name,
                                               self._conf.replicas,
@@ -93,7 +104,7 @@ class Balancing:
                              in self._scheduler.placements(row.id)])
                       for row in movable), emptiest)
 
-    def mend(self, moves_max=None):
+    def mend(self, moves_max: int | None = None) -> list[tuple[str, str]]:
         """Begin moves of load balancers whose nodes can be in more zones.
 
         :param moves_max: limit of moves under way. Default: ``[placement]
@@ -129,14 +140,19 @@ class Balancing:
                      'zones.', key, host)
         return begun
 
-    def _begin_mending(self, balancers, number, conditions):
+    def _begin_mending(self, balancers: Sequence[rows.LoadBalancer],
+                       number: int,
+                       conditions: Mapping[str, clusters.Condition]
+                       ) -> list[tuple[str, str]]:
         """Begin up to ``number`` moves; return as mend()."""
         now = time.monotonic()
         self._mended = {key: at for key, at in self._mended.items()
                         if now - at < _MENDED_AGAIN_S}
-        begun = []
-        decider = balancers and self._scheduler.decider(
-            self._store.placements.load(), conditions)
+        begun: list[tuple[str, str]] = []
+        if not balancers:
+            return begun
+        decider = self._scheduler.decider(self._store.placements.load(),
+                                          conditions)
         for balancer in balancers:
             if len(begun) == number:
                 # The next search begins here.
@@ -153,13 +169,13 @@ class Balancing:
             begun.append((balancer.id, host))
         return begun
 
-    def plan(self):
+    def plan(self) -> _Steps:
         """Return the moves that would even out the load, see rebalance.plan.
         """
         decider = self._scheduler.decider(
             self._store.placements.load(),
             clusters.conditions(self._store.nodes.conditions()), drain_s=0)
-        placements = {}
+        placements: dict[str, list[rows.Placement]] = {}
         for row in self._store.placements.select():
             if row.removed_generation is None:
                 placements.setdefault(row.load_balancer_id, []).append(row)
@@ -168,10 +184,10 @@ class Balancing:
         return list(rebalance.plan(decider, balancers, placements))
 
 
-def _holds(even, now_is, now):
+def _holds(even: _Even, now_is: object, now: float) -> bool:
     """Return whether something that was as even as possible still is.
 
     :param even: the state in which it was, and until when that counts.
     """
     state, until = even
-    return state == now_is and now < until
+    return bool(state == now_is) and now < until

@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The nodes as input of one decision of the scheduler."""
 
+from collections.abc import Iterable
+from collections.abc import Mapping
 import enum
+from typing import Any
 
+from octavia_xdp_provider.controller.store import rows
 from octavia_xdp_provider.process import ages
 
 
@@ -26,20 +30,22 @@ class Host:
     of this decision.
     """
 
-    def __init__(self, node, condition, load_balancers):
+    def __init__(self, node: rows.Node, condition: Condition,
+                 load_balancers: int) -> None:
         self.name = node.host
         self.condition = condition
         self.died_or_back_at = node.died_or_back_at or 0.0
-        self.report = node.state or {}
+        self.report: dict[str, Any] = node.state or {}
         self.zone = node.zone or ''
         self.load_balancers = load_balancers
-        self.services = self.report.get('services', 0)
+        self.services: int = self.report.get('services', 0)
 
 
 class Cluster:
     """All nodes by their names."""
 
-    def __init__(self, nodes, load, conditions):
+    def __init__(self, nodes: Iterable[rows.Node], load: Mapping[str, int],
+                 conditions: Mapping[str, Condition]) -> None:
         """Take over the nodes.
 
         :param load: host → number of its load balancers; 0 if left out.
@@ -49,12 +55,12 @@ class Cluster:
                                       load.get(node.host, 0))
                       for node in nodes}
 
-    def condition(self, name):
+    def condition(self, name: str) -> Condition:
         """Return a node's Condition, which is DEAD for an unknown node."""
         host = self.hosts.get(name)
         return host.condition if host else Condition.DEAD
 
-    def settled_in_s(self, now, settle_s):
+    def settled_in_s(self, now: float, settle_s: float) -> float:
         """Return the seconds until further changes are unlikely, or 0.
 
         Several nodes that died have probably lost something that they share,
@@ -71,12 +77,12 @@ class Cluster:
         return max([0, *(ages.left(moment, settle_s, now)
                          for moment in moments)])
 
-    def add(self, name, services):
+    def add(self, name: str, services: int) -> None:
         """Account for a load balancer that is placed on a host."""
         self.hosts[name].load_balancers += 1
         self.hosts[name].services += services
 
-    def remove(self, name):
+    def remove(self, name: str) -> None:
         """Account for a load balancer that is removed from a host."""
         if name in self.hosts:
             self.hosts[name].load_balancers -= 1
@@ -88,7 +94,8 @@ REACHABLE = frozenset(
     (Condition.LIVE, Condition.DISABLED, Condition.DRAINING))
 
 
-def condition(silence_s, in_service, live_s, dead_s, draining=False):
+def condition(silence_s: float, in_service: bool, live_s: float,
+              dead_s: float, draining: bool = False) -> Condition:
     """Return the Condition of a node.
 
     :param silence_s: see Liveness.silence_s.
@@ -104,7 +111,7 @@ def condition(silence_s, in_service, live_s, dead_s, draining=False):
     return Condition.LIVE if silence_s <= live_s else Condition.SILENT
 
 
-def conditions(stored):
+def conditions(stored: Mapping[str, str | None]) -> dict[str, Condition]:
     """Return host → Condition from the stored values.
 
     A node that the leader has not judged yet is SILENT: it keeps its load

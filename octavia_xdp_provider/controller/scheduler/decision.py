@@ -13,7 +13,12 @@ for the node of a flow only once they know that one of them drains, so
 draining and adding a replacement wait for that.
 """
 
+from collections.abc import Collection
+from collections.abc import Iterable
+from collections.abc import Mapping
+from collections.abc import Sequence
 import hashlib
+from typing import Any
 
 from octavia_xdp_provider.api import nat
 from octavia_xdp_provider.contracts import flavor
@@ -22,6 +27,8 @@ from octavia_xdp_provider.controller.scheduler import cluster as clusters
 from octavia_xdp_provider.controller.scheduler import filters
 from octavia_xdp_provider.controller.scheduler import moves
 from octavia_xdp_provider.controller.scheduler import spread as spreads
+from octavia_xdp_provider.controller.scheduler import weighers
+from octavia_xdp_provider.controller.store import rows
 from octavia_xdp_provider.process import ages
 from octavia_xdp_provider.process.agents import reporting
 
@@ -44,29 +51,34 @@ class Decider:
     :param default_spread: of load balancers that set no spread.
     """
 
-    def __init__(self, cluster, filters, weighers, default_replicas,
-                 drain_s=0, now=0.0, nat_drain_s=0, settle_s=0,
-                 default_spread=spreads.PREFER):
+    def __init__(self, cluster: clusters.Cluster,
+                 host_filters: Sequence[filters.Filter],
+                 host_weighers: Sequence[weighers.Weigher],
+                 default_replicas: int, drain_s: float = 0, now: float = 0.0,
+                 nat_drain_s: float = 0, settle_s: float = 0,
+                 default_spread: str = spreads.PREFER) -> None:
         self._default_spread = default_spread
         self._settle_s = settle_s
         self._nat_drain_s = nat_drain_s
         self._drain_s = drain_s
         self._now = now
         self.cluster = cluster
-        self._filters = filters
-        self._weighers = weighers
+        self._filters = host_filters
+        self._weighers = host_weighers
         self._default_replicas = default_replicas
 
-    def wanted(self, balancer):
+    def wanted(self, balancer: rows.LoadBalancer) -> int:
         """Return the number of nodes that a load balancer should have."""
         return balancer.document['flavor'].get('replicas',
                                                self._default_replicas)
 
-    def spread(self, balancer):
+    def spread(self, balancer: rows.LoadBalancer) -> str:
         """Return how the nodes of a load balancer are spread over zones."""
         return spec.spread(balancer.document) or self._default_spread
 
-    def decide(self, balancer, placements, flows=None):
+    def decide(self, balancer: rows.LoadBalancer,
+               placements: Sequence[rows.Placement],
+               flows: Mapping[str, int] | None = None) -> moves.Move | None:
         """Return the Move that a load balancer needs, or None.
 
         The cluster then accounts for the move's additions and removals.
@@ -76,45 +88,45 @@ class Decider:
         :param flows: host → number of the load balancer's NAT flows there.
         """
         wanted = self.wanted(balancer)
-        rows = {row.host: row for row in placements}
+        by_host = {row.host: row for row in placements}
         working = [row for row in placements if self._reason(row) is None]
         join_s = (self._join_wait_s(balancer, placements, working)
                   if len(working) < wanted else 0)
         missing = wanted - len(working)
-        settle_s = self._settle_wait_s(placements) if missing > 0 else 0
+        settle_s = self._settle_wait_s(placements) if missing > 0 else 0.0
         if settle_s:
             # A load balancer without a live node gets one at once.
             missing = min(missing, 0 if any(
                 self._is_live(row.host) for row in working) else 1)
         add = () if join_s else self._additions(
-            balancer, rows, working, missing, wanted)
+            balancer, by_host, working, missing, wanted)
         synced = {row.host for row in working
                   if self._is_live(row.host)
                   and row.synced_generation >= balancer.generation}
-        leaving = {}
+        leaving: dict[str, moves.Reason] = {}
         if len(synced) >= wanted:
-            leaving = {row.host: self._reason(row) for row in placements
-                       if self._reason(row) is not None}
+            leaving = self._reasons(placements)
             for host in self._surplus(balancer, working, wanted):
                 leaving[host] = moves.Reason.SURPLUS
         elif (synced and len(synced) == len(working)
               and not (add or join_s or settle_s)):
             leaving = self._leaving_zone(balancer, placements)
-        leaving = self._without_sole_announcers(leaving, rows)
+        leaving = self._without_sole_announcers(leaving, by_host)
         drained = {host: reason for host, reason in leaving.items()
                    if reason.is_failure
-                   or self._has_drained(balancer, rows[host])}
+                   or self._has_drained(balancer, by_host[host])}
         keeping = self._keeping_flows(balancer, [
-            rows[host] for host, reason in drained.items()
+            by_host[host] for host, reason in drained.items()
             if not reason.is_failure], flows or {})
         remove = {host: reason for host, reason in drained.items()
                   if host not in keeping}
-        move = moves.Move(balancer.id, frozenset(rows), add, remove,
-                    **self._drain_changes(balancer, {
-                        host: row for host, row in rows.items()
-                        if host not in remove},
-                        leaving.keys() - drained.keys(), keeping,
-                        max(join_s, settle_s)))
+        move = moves.Move(
+            balancer.id, frozenset(by_host), add, remove,
+            **self._drain_changes(
+                balancer, {host: row for host, row in by_host.items()
+                           if host not in remove},
+                leaving.keys() - drained.keys(), keeping,
+                max(join_s, settle_s)))
         if not move.changes_something and move.again_in_s is None:
             return None
         needed = filters.services(balancer.document)
@@ -124,7 +136,9 @@ class Decider:
             self.cluster.remove(host)
         return move
 
-    def _join_wait_s(self, balancer, placements, working):
+    def _join_wait_s(self, balancer: rows.LoadBalancer,
+                     placements: Sequence[rows.Placement],
+                     working: Sequence[rows.Placement]) -> float:
         """Return the seconds until a draining node may be replaced, or 0.
 
         When a node is added, routers may move flows between the other nodes.
@@ -132,7 +146,8 @@ class Decider:
         """
         others = [row for row in placements if row not in working]
         if (not working or not nat.has_udp(balancer.document)
-                or any(self._reason(row).is_failure for row in others)):
+                or any(reason.is_failure
+                       for reason in self._reasons(others).values())):
             return 0
         return max([0, *(
             nat.OTHERS_S if row.draining_since is None
@@ -140,7 +155,7 @@ class Decider:
             for row in others
             if row.announced and self._reason(row) is moves.Reason.DRAINED)])
 
-    def _settle_wait_s(self, placements):
+    def _settle_wait_s(self, placements: Iterable[rows.Placement]) -> float:
         """Return the seconds until dead nodes may be replaced, or 0."""
         if not any(self._reason(row) is moves.Reason.DEAD
                    for row in placements):
@@ -148,17 +163,20 @@ class Decider:
         return self.settle_s
 
     @property
-    def settle_s(self):
+    def settle_s(self) -> float:
         """Seconds until further nodes are unlikely to die or come back."""
         return self.cluster.settled_in_s(self._now, self._settle_s)
 
-    def is_fine(self, balancer, row):
+    def is_fine(self, balancer: rows.LoadBalancer, row: rows.Placement
+                ) -> bool:
         """Return whether a node may keep a load balancer, and has applied it.
         """
         return (self._reason(row) is None
                 and row.synced_generation >= balancer.generation)
 
-    def _leaving_zone(self, balancer, placements):
+    def _leaving_zone(self, balancer: rows.LoadBalancer,
+                      placements: Iterable[rows.Placement]
+                      ) -> dict[str, moves.Reason]:
         """Return host → Reason of nodes whose zone is out of service, if no
         other zone may take their place."""
         if self.spread(balancer) != spreads.REQUIRE:
@@ -166,29 +184,34 @@ class Decider:
         in_service = {host.zone for host in self.cluster.hosts.values()
                       if host.condition in (clusters.Condition.LIVE,
                                             clusters.Condition.SILENT)}
-        return {row.host: self._reason(row) for row in placements
-                if self._reason(row) is not None
-                and self._reason(row).is_out_of_service
-                and self.cluster.hosts[row.host].zone not in in_service}
+        return {host: reason for host, reason
+                in self._reasons(placements).items()
+                if reason.is_out_of_service
+                and self.cluster.hosts[host].zone not in in_service}
 
     @staticmethod
-    def _without_sole_announcers(leaving, rows):
+    def _without_sole_announcers(leaving: Mapping[str, moves.Reason],
+                                 by_host: Mapping[str, rows.Placement]
+                                 ) -> dict[str, moves.Reason]:
         """Return ``leaving`` without nodes that must announce the VIP until
         all of the remaining nodes do."""
         announced = all(row.announced is not False
-                        for host, row in rows.items() if host not in leaving)
+                        for host, row in by_host.items()
+                        if host not in leaving)
         return {host: reason for host, reason in leaving.items()
                 if reason.is_failure or announced
-                or not rows[host].announced}
+                or not by_host[host].announced}
 
-    def _has_drained(self, balancer, row):
+    def _has_drained(self, balancer: rows.LoadBalancer, row: rows.Placement
+                     ) -> bool:
         """Return whether routers had the time to prefer other nodes."""
         if not self._drain_s or not row.announced:
             return True
         return (self._drain_remaining_s(balancer, row) <= 0
                 and row.synced_generation >= row.drain_generation)
 
-    def _drain_remaining_s(self, balancer, row):
+    def _drain_remaining_s(self, balancer: rows.LoadBalancer,
+                           row: rows.Placement) -> float:
         drain_s = self._drain_s
         if nat.has_udp(balancer.document):
             drain_s += nat.OTHERS_S  # The node begins that much later.
@@ -196,17 +219,19 @@ class Decider:
             return drain_s
         return ages.left(row.draining_since, drain_s, self._now)
 
-    def _keeping_flows(self, balancer, rows, flows):
+    def _keeping_flows(self, balancer: rows.LoadBalancer,
+                       drained: Iterable[rows.Placement],
+                       flows: Mapping[str, int]) -> dict[str, float]:
         """Return host → seconds until the next check, for the nodes that
         have, or may have, NAT flows and must therefore keep the load balancer.
 
-        :param rows: placements that have drained.
+        :param drained: placements that have drained.
         """
         if not self._nat_drain_s or not flavor.is_nat(
                 balancer.document['flavor']):
             return {}
         check_in_s = {}
-        for row in rows:
+        for row in drained:
             if row.withdrawn_since is None:
                 if row.announced or flows.get(row.host):
                     check_in_s[row.host] = FLOWS_SETTLE_S
@@ -222,39 +247,45 @@ class Decider:
                                            FLOWS_SETTLE_S - age_s)
         return check_in_s
 
-    def _drain_changes(self, balancer, rows, waiting, keeping, join_s):
+    def _drain_changes(self, balancer: rows.LoadBalancer,
+                       by_host: Mapping[str, rows.Placement],
+                       waiting: Iterable[str], keeping: Mapping[str, float],
+                       join_s: float) -> dict[str, Any]:
         """Return the Move's arguments for draining nodes, and for the time of
         the next decision.
 
-        :param rows: host → placement of those that are not removed.
+        :param by_host: host → placement of those that are not removed.
         :param waiting: hosts that are to leave once they have drained.
         :param keeping: see _keeping_flows.
         :param join_s: seconds until another node may be added, see
             _join_wait_s and _settle_wait_s.
         """
-        draining = {host for host in rows if host in waiting or host in keeping
+        waiting = set(waiting)
+        draining = {host for host in by_host
+                    if host in waiting or host in keeping
                     or self.cluster.condition(host)
                     is clusters.Condition.DRAINING}
-        waits = [self._drain_remaining_s(balancer, rows[host])
+        waits = [self._drain_remaining_s(balancer, by_host[host])
                  for host in waiting]
         waits += [*keeping.values(), *([join_s] if join_s else ())]
         return {
             # A withdrawn node that cannot leave after all announces again.
             'drain': tuple(sorted(
                 host for host in draining - keeping.keys()
-                if rows[host].draining_since is None
-                or rows[host].withdrawn_since is not None)),
+                if by_host[host].draining_since is None
+                or by_host[host].withdrawn_since is not None)),
             'withdraw': tuple(sorted(
                 host for host in keeping
-                if rows[host].withdrawn_since is None)),
+                if by_host[host].withdrawn_since is None)),
             'restore': tuple(sorted(
-                host for host, row in rows.items()
+                host for host, row in by_host.items()
                 if row.draining_since is not None and host not in draining)),
             # Nodes report confirmations by themselves, which is an event.
             'again_in_s': max(0.1, min(waits))
             if any(wait > 0 for wait in waits) else None}
 
-    def candidates(self, balancer, without):
+    def candidates(self, balancer: rows.LoadBalancer,
+                   without: Collection[str]) -> list[clusters.Host]:
         """Return the hosts that may take a load balancer, best first."""
         document = balancer.document
         return sorted(
@@ -262,7 +293,8 @@ class Decider:
              if name not in without and self.refusal(host, document) is None),
             key=lambda host: self._rank(host, balancer), reverse=True)
 
-    def refusal(self, host, document):
+    def refusal(self, host: clusters.Host, document: spec.Document
+                ) -> str | None:
         """Return the first filter's reason to refuse a host, or None."""
         for host_filter in self._filters:
             reason = host_filter(host, document)
@@ -270,7 +302,8 @@ class Decider:
                 return reason
         return None
 
-    def _rank(self, host, balancer):
+    def _rank(self, host: clusters.Host, balancer: rows.LoadBalancer
+              ) -> tuple[Any, ...]:
         # Each load balancer orders equal hosts differently: otherwise many
         # load balancers would share the same set of nodes.
         digest = hashlib.blake2b(f'{balancer.id} {host.name}'.encode(),
@@ -278,10 +311,16 @@ class Decider:
         return (*(weigh(host, balancer.document)
                   for weigh in self._weighers), digest)
 
-    def _is_live(self, name):
+    def _is_live(self, name: str) -> bool:
         return self.cluster.condition(name) is clusters.Condition.LIVE
 
-    def _reason(self, row):
+    def _reasons(self, placements: Iterable[rows.Placement]
+                 ) -> dict[str, moves.Reason]:
+        """Return host → Reason to take the load balancer away."""
+        reasons = {row.host: self._reason(row) for row in placements}
+        return {host: reason for host, reason in reasons.items() if reason}
+
+    def _reason(self, row: rows.Placement) -> moves.Reason | None:
         """Return the Reason to take the load balancer away, or None."""
         condition = self.cluster.condition(row.host)
         if condition is clusters.Condition.DEAD:
@@ -294,30 +333,36 @@ class Decider:
             return moves.Reason.FAILING
         return moves.Reason.REPLACED if row.replace else None
 
-    def _additions(self, balancer, rows, working, missing, wanted):
+    def _additions(self, balancer: rows.LoadBalancer,
+                   by_host: Mapping[str, rows.Placement],
+                   working: Iterable[rows.Placement], missing: int,
+                   wanted: int) -> tuple[str, ...]:
         """Return the best hosts to fill in for the missing ones."""
         # A load balancer that every node fails to apply is not tried on all
         # of them: unless some node applied it, the failing nodes are replaced
         # by at most one.
         failing = sum(self._reason(row) is moves.Reason.FAILING
-                      for row in rows.values())
-        possible = any(self.is_fine(balancer, row) for row in rows.values())
+                      for row in by_host.values())
+        possible = any(self.is_fine(balancer, row)
+                       for row in by_host.values())
         if not possible and failing > wanted:
             return ()
         if missing <= 0:
             return ()
         return tuple(host.name for host in spreads.pick(
-            self.spread(balancer), self.candidates(balancer, rows),
+            self.spread(balancer), self.candidates(balancer, by_host),
             spreads.count(self.hosts(working)), missing,
-            {host.zone for host in self.hosts(rows.values())
-             if self._reason(rows[host.name]) is moves.Reason.REPLACED}))
+            {host.zone for host in self.hosts(by_host.values())
+             if self._reason(by_host[host.name]) is moves.Reason.REPLACED}))
 
-    def hosts(self, placements):
+    def hosts(self, placements: Iterable[rows.Placement]
+              ) -> list[clusters.Host]:
         """Return the known Hosts of placements."""
         return [self.cluster.hosts[row.host] for row in placements
                 if row.host in self.cluster.hosts]
 
-    def _surplus(self, balancer, working, wanted):
+    def _surplus(self, balancer: rows.LoadBalancer,
+                 working: Sequence[rows.Placement], wanted: int) -> list[str]:
         """Return surplus hosts, once all have applied the load balancer.
 
         Not earlier, as a node that was just added may be the better one.
@@ -327,7 +372,7 @@ class Decider:
             return []
         draining = {row.host for row in working
                     if row.draining_since is not None}
-        hosts, surplus = self.hosts(working), []
+        hosts, surplus = self.hosts(working), list[str]()
         while len(hosts) > wanted:
             host = self.worst(balancer, hosts, draining)
             live = sum(self._is_live(other.name) for other in hosts)
@@ -338,7 +383,9 @@ class Decider:
             surplus.append(host.name)
         return surplus
 
-    def worst(self, balancer, hosts, draining=()):
+    def worst(self, balancer: rows.LoadBalancer,
+              hosts: Sequence[clusters.Host],
+              draining: Collection[str] = ()) -> clusters.Host:
         """Return the host that a load balancer leaves first."""
         return min(spreads.fullest(self.spread(balancer), hosts),
                    key=lambda host: (

@@ -8,20 +8,25 @@ those that are used in addition to ``ALWAYS``. They apply to new placements
 only and never take a load balancer from a node.
 """
 
+from collections.abc import Callable
+
 from octavia_xdp_provider.api import nat as nat_rules
 from octavia_xdp_provider.contracts import flavor
 from octavia_xdp_provider.contracts import spec
 from octavia_xdp_provider.controller.scheduler import cluster
 
+Filter = Callable[[cluster.Host, spec.Document], str | None]
 
-def live(host, document):
+
+def live(host: cluster.Host, document: spec.Document) -> str | None:
     """Accept nodes that report and are in service."""
     if host.condition is cluster.Condition.LIVE:
         return None
     return f'the node is {host.condition.value}'
 
 
-def capacity(host, document):
+def capacity(host: cluster.Host, document: spec.Document
+             ) -> str | None:
     """Accept nodes with room for the load balancer's services."""
     most = host.report.get('services_max')
     needed = services(document)
@@ -31,16 +36,17 @@ def capacity(host, document):
             f'balancer needs {needed}')
 
 
-def zone(host, document):
+def zone(host: cluster.Host, document: spec.Document) -> str | None:
     """Accept nodes in the load balancer's availability zone."""
-    wanted = document.get('availability_zone', {}).get('zone')
+    wanted = document['availability_zone'].get('zone')
     if wanted is None or host.zone == wanted:
         return None
     return (f'the node is in zone {host.zone!r}, the load balancer in '
             f'{wanted!r}')
 
 
-def zero_touch(host, document):
+def zero_touch(host: cluster.Host, document: spec.Document
+               ) -> str | None:
     """Accept nodes that can reach members through their hypervisors."""
     if not spec.is_zero_touch(document):
         return None
@@ -51,7 +57,7 @@ def zero_touch(host, document):
     return None
 
 
-def nat(host, document):
+def nat(host: cluster.Host, document: spec.Document) -> str | None:
     """Accept nodes that can reach members by NAT."""
     if not flavor.is_nat(document['flavor']):
         return None
@@ -59,7 +65,7 @@ def nat(host, document):
     return problem and f'the node cannot forward by NAT: {problem}'
 
 
-def version(host, document):
+def version(host: cluster.Host, document: spec.Document) -> str | None:
     """Nodes whose release supports the version of what they would be sent."""
     known = host.report.get('document_version', 1)
     needed = spec.needed_version(document)
@@ -73,6 +79,6 @@ def version(host, document):
 ALWAYS = (nat, version)
 
 
-def services(document):
+def services(document: spec.Document) -> int:
     """Return the maximum of table entries that a load balancer takes."""
     return len(spec.vips(document)) * len(document['listeners'])

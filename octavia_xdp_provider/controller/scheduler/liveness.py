@@ -15,6 +15,8 @@ Each controller observes reports, not only the leader, so that a new leader
 that has observed for a while need not start over.
 """
 
+from collections.abc import Iterable
+
 
 class Liveness:
     """Tracks since when reports of nodes have been able to arrive.
@@ -29,16 +31,16 @@ class Liveness:
         not over.
     """
 
-    def __init__(self, gap_s, patience_s):
+    def __init__(self, gap_s: float, patience_s: float) -> None:
         self._gap_s = gap_s
         self._patience_s = patience_s
         self._patient_until = 0.0
         self._since = 0.0
         self.awaits_first_report = False
-        self._observed_at = None
+        self._observed_at: float | None = None
         self._newest_report = 0.0
 
-    def observe(self, now, last_seen):
+    def observe(self, now: float, last_seen: Iterable[float]) -> None:
         """Note the nodes' latest reports; to be called regularly, and before
         silence_s.
 
@@ -64,7 +66,7 @@ class Liveness:
             self._since = now
         self._observed_at, self._newest_report = now, newest
 
-    def silence_s(self, now, last_seen):
+    def silence_s(self, now: float, last_seen: float) -> float:
         """Return the seconds for which a node's reports could have arrived
         and did not."""
         if last_seen > now:

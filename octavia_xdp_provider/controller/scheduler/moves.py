@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Changes of one load balancer's placements, and their reasons."""
 
+from collections.abc import Mapping
 import dataclasses
 import enum
 
@@ -16,13 +17,13 @@ class Reason(enum.Enum):
     SURPLUS = 'enough other nodes have it'
 
     @property
-    def is_failure(self):
+    def is_failure(self) -> bool:
         """Whether nobody requested it, so that the removal budget counts it.
         """
         return self in (Reason.DEAD, Reason.FAILING)
 
     @property
-    def is_out_of_service(self):
+    def is_out_of_service(self) -> bool:
         """Whether the operator takes the node out of service."""
         return self in (Reason.DISABLED, Reason.DRAINED)
 
@@ -40,15 +41,15 @@ class Move:
     """
 
     load_balancer_id: str
-    decided_on: frozenset
-    add: tuple = ()
-    remove: dict = dataclasses.field(default_factory=dict)
-    drain: tuple = ()
-    restore: tuple = ()
-    withdraw: tuple = ()
+    decided_on: frozenset[str]
+    add: tuple[str, ...] = ()
+    remove: Mapping[str, Reason] = dataclasses.field(default_factory=dict)
+    drain: tuple[str, ...] = ()
+    restore: tuple[str, ...] = ()
+    withdraw: tuple[str, ...] = ()
     again_in_s: float | None = None
 
     @property
-    def changes_something(self):
+    def changes_something(self) -> bool:
         return bool(self.add or self.remove or self.drain or self.withdraw
                     or self.restore)

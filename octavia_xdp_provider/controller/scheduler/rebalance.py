@@ -7,10 +7,15 @@ node with the most load in the zone with the most of its nodes. The placements
 thus show which moves are under way. No move makes a spread worse.
 """
 
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from collections.abc import Sequence
 import copy
 import dataclasses
 
 from octavia_xdp_provider.controller.scheduler import cluster as clusters
+from octavia_xdp_provider.controller.scheduler import decision
 from octavia_xdp_provider.controller.scheduler import filters
 from octavia_xdp_provider.controller.scheduler import moves
 from octavia_xdp_provider.controller.scheduler import spread as spreads
@@ -25,7 +30,8 @@ DIFFERENCE_SHARE = 0.1
 MOVABLE_MAX = 20
 
 
-def extremes(cluster):
+def extremes(cluster: clusters.Cluster
+             ) -> list[tuple[clusters.Host, clusters.Host]]:
     """Return pairs of a full and an empty live node, of all nodes and then of
     each zone.
 
@@ -39,7 +45,9 @@ def extremes(cluster):
                 {name: host.zone for name, host in hosts.items()})]
 
 
-def names_of_extremes(load, conditions, zones):
+def names_of_extremes(load: Mapping[str, int],
+                      conditions: Mapping[str, clusters.Condition],
+                      zones: Mapping[str, str]) -> list[tuple[str, str]]:
     """Return what extremes() does, by name and without the nodes' reports.
 
     :param load: host → number of load balancers; 0 if left out.
@@ -51,7 +59,7 @@ def names_of_extremes(load, conditions, zones):
                   if condition is clusters.Condition.LIVE)
     groups = [live, *([entry for entry in live if zones[entry[1]] == zone]
                       for zone in sorted({zones[name] for _, name in live}))]
-    pairs = []
+    pairs: list[tuple[str, str]] = []
     for group in groups:
         if len(group) < 2:
             continue
@@ -64,7 +72,9 @@ def names_of_extremes(load, conditions, zones):
     return pairs
 
 
-def move(decider, movable, target):
+def move(decider: decision.Decider,
+         movable: Iterable[tuple[rows.LoadBalancer, Sequence[str]]],
+         target: clusters.Host) -> moves.Move | None:
     """Return the first Move to a node that no filter refuses, or None.
 
     :param movable: pairs (load balancer, the hosts that it is on).
@@ -76,7 +86,8 @@ def move(decider, movable, target):
     return None
 
 
-def _evens_out(decider, balancer, names, target):
+def _evens_out(decider: decision.Decider, balancer: rows.LoadBalancer,
+               names: Iterable[str], target: clusters.Host) -> bool:
     """Return whether the load balancer would leave a fuller node for the
     target. Its spread may keep it from leaving the fullest one."""
     with_it = copy.copy(target)
@@ -86,7 +97,8 @@ def _evens_out(decider, balancer, names, target):
     return leaves.load_balancers - target.load_balancers >= DIFFERENCE_MIN
 
 
-def mend(decider, balancer, placements):
+def mend(decider: decision.Decider, balancer: rows.LoadBalancer,
+         placements: Sequence[rows.Placement]) -> moves.Move | None:
     """Return the Move to a zone with fewer nodes of a load balancer, or None.
     """
     spread, names = decider.spread(balancer), [
@@ -103,7 +115,9 @@ def mend(decider, balancer, placements):
     return moves.Move(balancer.id, frozenset(names), (best[0].name,))
 
 
-def spread_refusal(decider, balancer, names, source, target):
+def spread_refusal(decider: decision.Decider, balancer: rows.LoadBalancer,
+                   names: Iterable[str], source: str, target: clusters.Host
+                   ) -> str | None:
     """Return why a requested move would make the spread worse, or None.
 
     :param names: the hosts that it is on; ``source`` is one of them.
@@ -124,11 +138,14 @@ class Step:
     """A move of a plan; ``sources``: the nodes that it leaves."""
 
     load_balancer_id: str
-    sources: tuple
+    sources: tuple[str, ...]
     target: str
 
 
-def plan(decider, balancers, placements):
+def plan(decider: decision.Decider,
+         balancers: Mapping[str, rows.LoadBalancer],
+         placements: Mapping[str, Iterable[rows.Placement]]
+         ) -> Iterator[Step]:
     """Yield a Step for each move until spread and load are even.
 
     The plan assumes that nothing else changes meanwhile. Nothing is stored,
@@ -138,25 +155,25 @@ def plan(decider, balancers, placements):
     :param balancers: id → rows.LoadBalancer.
     :param placements: id → rows.Placements that are not being removed.
     """
-    placements = {key: list(rows_of_key)
-                  for key, rows_of_key in placements.items()}
+    placed = {key: list(of_key) for key, of_key in placements.items()}
     for key in sorted(balancers):
-        while moved := mend(decider, balancers[key], placements.get(key, ())):
-            yield _make(decider, balancers[key], placements, moved)
+        while moved := mend(decider, balancers[key], placed.get(key, ())):
+            yield _make(decider, balancers[key], placed, moved)
     # Each move reduces a difference, but filters and weighers are plugins
     # that may prevent that, so the number of moves is bounded.
     for _ in range(len(balancers)):
         moved = next(filter(None, (
-            move(decider, _movable(decider, balancers, placements,
+            move(decider, _movable(decider, balancers, placed,
                                    fullest.name, emptiest.name), emptiest)
             for fullest, emptiest in extremes(decider.cluster))), None)
         if moved is None:
             return
-        yield _make(decider, balancers[moved.load_balancer_id], placements,
-                    moved)
+        yield _make(decider, balancers[moved.load_balancer_id], placed, moved)
 
 
-def _make(decider, balancer, placements, moved):
+def _make(decider: decision.Decider, balancer: rows.LoadBalancer,
+          placements: dict[str, list[rows.Placement]], moved: moves.Move
+          ) -> Step:
     """Make a move in the decider's cluster, and return its Step."""
     target, = moved.add
     placed = placements[balancer.id]
@@ -171,9 +188,13 @@ def _make(decider, balancer, placements, moved):
     return Step(balancer.id, sources, target)
 
 
-def _movable(decider, balancers, placements, source, target):
+def _movable(decider: decision.Decider,
+             balancers: Mapping[str, rows.LoadBalancer],
+             placements: Mapping[str, Sequence[rows.Placement]],
+             source: str, target: str
+             ) -> list[tuple[rows.LoadBalancer, list[str]]]:
     """Return what the store's movable() does, for a plan's placements."""
-    movable = []
+    movable: list[tuple[rows.LoadBalancer, list[str]]] = []
     for key in sorted(balancers):
         placed, balancer = placements.get(key, ()), balancers[key]
         hosts = [row.host for row in placed]

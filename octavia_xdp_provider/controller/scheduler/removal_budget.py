@@ -7,10 +7,13 @@ controller or of the network than of the nodes, and a removal that is deferred
 costs no more than a superfluous route.
 """
 
+from collections.abc import Iterable
 import dataclasses
 
+from octavia_xdp_provider.controller.scheduler import moves
 
-def allowance(placements, share_percent, least):
+
+def allowance(placements: int, share_percent: int, least: int) -> int:
     """Return the number of removals that one time span allows.
 
     :param placements: the number of all placements.
@@ -18,14 +21,15 @@ def allowance(placements, share_percent, least):
     return max(least, placements * share_percent // 100)
 
 
-def cut(moves, remaining):
+def cut(wanted: Iterable[moves.Move], remaining: int
+        ) -> tuple[list[moves.Move], int]:
     """Reduce moves to at most ``remaining`` removals from failed nodes.
 
     :returns: (moves, number of deferred removals). Additions, and removals
         that the operator requested, are never deferred.
     """
     kept, deferred = [], 0
-    for move in moves:
+    for move in wanted:
         remove = {}
         for host, reason in move.remove.items():
             if reason.is_failure:

@@ -6,10 +6,15 @@ decisions. A move is stored only if the placements are still those that it was
 decided on, so that several schedulers never place a load balancer twice.
 """
 
+from collections.abc import Iterable
+from collections.abc import Mapping
+from collections.abc import Sequence
 import dataclasses
 import threading
 import time
+from typing import Any
 
+from oslo_config import cfg
 from oslo_log import log as logging
 import stevedore
 
@@ -17,9 +22,14 @@ from octavia_xdp_provider.contracts import flavor
 from octavia_xdp_provider.controller.scheduler import cluster as clusters
 from octavia_xdp_provider.controller.scheduler import decision
 from octavia_xdp_provider.controller.scheduler import filters
+from octavia_xdp_provider.controller.scheduler import moves
 from octavia_xdp_provider.controller.scheduler import rebalance
 from octavia_xdp_provider.controller.scheduler import removal_budget
 from octavia_xdp_provider.controller.scheduler import spread as spreads
+from octavia_xdp_provider.controller.scheduler import weighers
+from octavia_xdp_provider.controller.store import queries
+from octavia_xdp_provider.controller.store import rows
+from octavia_xdp_provider.controller.store import situations
 
 LOG = logging.getLogger(__name__)
 
@@ -38,13 +48,13 @@ class PluginError(Exception):
     """A configured filter or weigher is not installed."""
 
 
-def _plugins(namespace, option, names):
-    def fail(missing):
+def _plugins(namespace: str, option: str, names: list[str]) -> list[Any]:
+    def fail(missing: Iterable[str]) -> None:
         raise PluginError(
             f'[placement] {option} names {", ".join(sorted(missing))}, which '
             f'no installed package registers in {namespace}')
 
-    manager = stevedore.NamedExtensionManager(
+    manager: Any = stevedore.NamedExtensionManager(
         namespace, names, name_order=True,
         on_missing_entrypoints_callback=fail)
     return [extension.plugin for extension in manager]
@@ -61,7 +71,7 @@ class Placed:
     None.
     """
 
-    notify: frozenset = frozenset()
+    notify: frozenset[str] = frozenset()
     conflict: bool = False
     deferred: int = 0
     again_in_s: float | None = None
@@ -77,17 +87,18 @@ class Scheduler:
     :ivar lock: held while a move is decided and stored.
     """
 
-    def __init__(self, conf, store):
+    def __init__(self, conf: cfg.ConfigOpts, store: queries.Store) -> None:
         self.conf = conf.placement
         self.store = store
-        self._filters = [*filters.ALWAYS, *_plugins(
+        self._filters: list[filters.Filter] = [*filters.ALWAYS, *_plugins(
             FILTERS, 'filters', self.conf.filters)]
-        self._weighers = _plugins(WEIGHERS, 'weighers', self.conf.weighers)
+        self._weighers: list[weighers.Weigher] = _plugins(
+            WEIGHERS, 'weighers', self.conf.weighers)
         # The next decision must see the load that this one adds.
         self.lock = threading.Lock()
         self._exhausted = _Exhausted(self.conf.removal_budget_period)
 
-    def place(self, situation):
+    def place(self, situation: situations.Situation) -> Placed:
         """Store the move that a load balancer needs.
 
         :param situation: see store/situations.py; it is only used to tell
@@ -124,16 +135,21 @@ class Scheduler:
                 return Placed(deferred=deferred)
             return self._apply(move, budget, conditions, deferred)
 
-    def placements(self, load_balancer_id):
+    def placements(self, load_balancer_id: str) -> list[rows.Placement]:
         """Return a load balancer's placements that are not being removed."""
         return _staying(self.store.placements.select([load_balancer_id]))
 
-    def _is_settled(self, balancer, placements, conditions):
+    def _is_settled(self, balancer: rows.LoadBalancer,
+                    placements: Sequence[rows.Placement],
+                    conditions: Mapping[str, clusters.Condition]) -> bool:
         """Return whether there is nothing to decide, the usual case."""
         return (len(placements) == self._wanted(balancer)
                 and _are_fine(placements, conditions))
 
-    def _is_served_by_all(self, balancer, placements, conditions):
+    def _is_served_by_all(self, balancer: rows.LoadBalancer,
+                          placements: Sequence[rows.Placement],
+                          conditions: Mapping[str, clusters.Condition]
+                          ) -> bool:
         """Return whether it has too few nodes and no other node is live."""
         hosts = {row.host for row in placements}
         return (len(hosts) < self._wanted(balancer)
@@ -142,11 +158,13 @@ class Scheduler:
                             and host not in hosts
                             for host, condition in conditions.items()))
 
-    def _wanted(self, balancer):
-        return balancer.document['flavor'].get('replicas',
-                                               self.conf.replicas)
+    def _wanted(self, balancer: rows.LoadBalancer) -> int:
+        return int(balancer.document['flavor'].get('replicas',
+                                                   self.conf.replicas))
 
-    def decider(self, load, conditions, drain_s=None):
+    def decider(self, load: Mapping[str, int],
+                conditions: Mapping[str, clusters.Condition],
+                drain_s: float | None = None) -> decision.Decider:
         """Return a Decider with the nodes as they are now.
 
         :param load: host → number of its load balancers.
@@ -165,14 +183,15 @@ class Scheduler:
             self.conf.nat_drain_time if drain_s is None else drain_s,
             self.conf.settle_time, self.conf.spread)
 
-    def _within_budget(self, move, budget):
+    def _within_budget(self, move: moves.Move, budget: int
+                       ) -> tuple[moves.Move | None, int]:
         """Return the allowed move or None, and the number of deferred
         removals."""
         if not any(why.is_failure for why in move.remove.values()):
             return move, 0
         span = self.conf.removal_budget_period
         used = self.store.placements.removals_since(span)
-        moves, deferred = removal_budget.cut([move], budget - used)
+        allowed, deferred = removal_budget.cut([move], budget - used)
         if deferred and self._exhausted.is_news(time.monotonic()):
             number = self.store.placements.on_failed_nodes()
             LOG.error(
@@ -181,9 +200,11 @@ class Scheduler:
                 'they stay announced there if the nodes are alive. If the '
                 'nodes are really lost, run "octavia-xdp-manage placement '
                 'allow-removals --count %s".', number, budget, span, number)
-        return (moves[0] if moves else None), deferred
+        return (allowed[0] if allowed else None), deferred
 
-    def _apply(self, move, budget, conditions, deferred):
+    def _apply(self, move: moves.Move, budget: int,
+               conditions: Mapping[str, clusters.Condition], deferred: int
+               ) -> Placed:
         if not move.changes_something:
             return Placed(deferred=deferred, again_in_s=move.again_in_s)
         failed = sum(why.is_failure for why in move.remove.values())
@@ -205,12 +226,13 @@ class Scheduler:
             deferred=deferred, again_in_s=move.again_in_s,
             moved=True)
 
-    def current_decider(self):
+    def current_decider(self) -> decision.Decider:
         """Return a Decider with load and conditions as they are now."""
         return self.decider(self.store.placements.load(),
                             clusters.conditions(self.store.nodes.conditions()))
 
-    def refusals(self, balancer, decider=None):
+    def refusals(self, balancer: rows.LoadBalancer,
+                 decider: decision.Decider | None = None) -> dict[str, str]:
         """Return host → reason, for the hosts that may not be given a load
         balancer, or one more node of it.
 
@@ -228,7 +250,8 @@ class Scheduler:
         return {name: reason for name, reason in sorted(reasons.items())
                 if reason}
 
-    def move(self, balancer, source, target):
+    def move(self, balancer: rows.LoadBalancer, source: str, target: str
+             ) -> None:
         """Begin a move that an operator requests.
 
         The load balancer is added to the target. Once the target has applied
@@ -263,7 +286,7 @@ class Scheduler:
         self.store.work.mark([balancer.id])
 
 
-def _describe(move):
+def _describe(move: moves.Move) -> str:
     """Describe a move for the log."""
     parts = [f'{text} {", ".join(hosts)}' for text, hosts in (
         ('added to', move.add), ('begins to drain on', move.drain),
@@ -274,14 +297,15 @@ def _describe(move):
     return '; '.join(parts)
 
 
-def _are_fine(placements, conditions):
+def _are_fine(placements: Iterable[rows.Placement],
+              conditions: Mapping[str, clusters.Condition]) -> bool:
     """Return whether no node drains, or is to be replaced or drained."""
     return all(conditions.get(row.host) in _KEEPS and not row.error
                and not row.replace and row.draining_since is None
                for row in placements)
 
 
-def _staying(placements):
+def _staying(placements: Iterable[rows.Placement]) -> list[rows.Placement]:
     return [row for row in placements if row.removed_generation is None]
 
 
@@ -291,11 +315,11 @@ class _Exhausted:
     Thousands of load balancers may find it exhausted at once.
     """
 
-    def __init__(self, span_s):
+    def __init__(self, span_s: float) -> None:
         self._span = span_s
-        self._logged_at = None
+        self._logged_at: float | None = None
 
-    def is_news(self, now):
+    def is_news(self, now: float) -> bool:
         """Return whether the line is due, and count it as logged."""
         if (self._logged_at is not None
                 and now - self._logged_at < self._span):

@@ -10,25 +10,22 @@ import collections
 from collections.abc import Collection
 from collections.abc import Iterable
 from collections.abc import Sequence
-from typing import Any
 
 from octavia_xdp_provider.contracts import flavor
+from octavia_xdp_provider.controller.scheduler import cluster
 
 PREFER, REQUIRE, OFF = flavor.SPREADS
 
 Zones = collections.Counter[str]
 
 
-def count(hosts: Iterable[Any]) -> Zones:
-    """Return zone → number of nodes.
-
-    :param hosts: cluster.Hosts.
-    """
+def count(hosts: Iterable[cluster.Host]) -> Zones:
+    """Return zone → number of nodes."""
     return collections.Counter(host.zone for host in hosts)
 
 
-def pick(spread: str, candidates: Sequence[Any], zones: Zones, number: int,
-         stay: Collection[str] = ()) -> list[Any]:
+def pick(spread: str, candidates: Sequence[cluster.Host], zones: Zones,
+         number: int, stay: Collection[str] = ()) -> list[cluster.Host]:
     """Return up to ``number`` hosts, each in a zone with the fewest nodes.
 
     :param candidates: best first.
@@ -36,7 +33,7 @@ def pick(spread: str, candidates: Sequence[Any], zones: Zones, number: int,
     :param stay: zones of nodes that can only be replaced by nodes of zones
         that are as empty.
     """
-    picked: list[Any] = []
+    picked: list[cluster.Host] = []
     while len(picked) < number:
         free = [host for host in candidates if host not in picked
                 and not (spread == REQUIRE and zones[host.zone])]
@@ -53,7 +50,8 @@ def pick(spread: str, candidates: Sequence[Any], zones: Zones, number: int,
     return picked
 
 
-def fullest(spread: str, hosts: Sequence[Any]) -> list[Any]:
+def fullest(spread: str, hosts: Sequence[cluster.Host]
+            ) -> list[cluster.Host]:
     """Return the hosts in zones with the most of them, or all if zones do not
     matter."""
     zones = count(hosts)

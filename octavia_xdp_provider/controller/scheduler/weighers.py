@@ -7,12 +7,20 @@ Weighers are plugins in the namespace ``octavia_xdp.scheduler.weighers``;
 a weigher only decides between nodes that the earlier ones rank equal.
 """
 
+from collections.abc import Callable
 
-def fewest_load_balancers(host, document):
+from octavia_xdp_provider.contracts import spec
+from octavia_xdp_provider.controller.scheduler import cluster
+
+Weigher = Callable[[cluster.Host, spec.Document], float]
+
+
+def fewest_load_balancers(host: cluster.Host, document: spec.Document
+                          ) -> float:
     """Prefer nodes with the fewest VIPs."""
     return -host.load_balancers
 
 
-def fewest_services(host, document):
+def fewest_services(host: cluster.Host, document: spec.Document) -> float:
     """Prefer nodes with the smallest used share of their tables."""
-    return -host.services / (host.report.get('services_max') or 1)
+    return -host.services / int(host.report.get('services_max') or 1)
