@@ -17,7 +17,7 @@ class StatusTable(support_table.Table):
     def run(self):
         kind = self.arguments[0]
         rules = status.TABLES[kind]
-        head = 'LB node' if kind == 'node' else 'Operating status'
+        head = 'Node' if kind == 'node' else 'Operating status'
         return self.table(
             ('The first that holds', head, 'Remark'), (45, 20, 35),
             [(rule.when, rule.status or f'that of its {rule.below}',

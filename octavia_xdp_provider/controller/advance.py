@@ -24,6 +24,7 @@ from octavia_xdp_provider.contracts import spec
 from octavia_xdp_provider.controller import committed
 from octavia_xdp_provider.controller import comparison
 from octavia_xdp_provider.controller import progress as progresses
+from octavia_xdp_provider.controller import proxies
 from octavia_xdp_provider.controller import status_updates
 from octavia_xdp_provider.controller import workers
 from octavia_xdp_provider.controller.octavia import client
@@ -45,6 +46,9 @@ _COMMIT_MAX_S = 5.0
 _COMMIT_CHECKS_MAX = 12
 # Seconds until removals beyond the budget are tried again.
 _BUDGET_S = 30.0
+# Part of the time-out of statuses for which a proxy node that has not applied
+# a change gets new connections.
+_PATIENCE = 0.5
 # Seconds until a deletion is tried again after too many others were waiting.
 _CROWDED_S = 2.0
 
@@ -117,8 +121,12 @@ class Advance:
                 return None
         if self._divide_limits(now):
             return 0.0
+        has_other_proxies, proxies_again_in_s = self._keep_proxies(now)
+        if has_other_proxies:
+            return 0.0
         later = (0.0 if placed.conflict else _earlier(
-            placed.again_in_s, _BUDGET_S if placed.deferred else None))
+            placed.again_in_s, _BUDGET_S if placed.deferred else None,
+            proxies_again_in_s))
         sent = self._send_statuses(now, is_claimed,
                                    item if later is None else None)
         if later is None or sent is workers.FINISHED:
@@ -147,6 +155,32 @@ class Advance:
                  'generation %s.', row.id, ', '.join(hosts), generation)
         self._notify_nodes(now, generation)
         return True
+
+    def _keep_proxies(self, now: situations.Situation
+                      ) -> tuple[bool, float | None]:
+        """Store which proxy nodes LB nodes send connections to.
+
+        :returns: whether that has changed, and the seconds until it is to be
+            decided again, or None.
+        """
+        row = now.balancer
+        if not proxies.concerns(row.document):
+            return False, None
+        decision = proxies.decide(
+            row.document, row.generation, now.placements,
+            clusters.conditions(now.conditions), now.proxy_addresses,
+            ages.age(row.changed_at, now.now),
+            self._conf.status_timeout * _PATIENCE)
+        if not decision.is_change:
+            return False, decision.again_in_s
+        generation = self._store.load_balancers.change(
+            row.id, lambda document: proxies.replaced(
+                document, decision.proxies), expected=row.generation)
+        if generation is not None:
+            LOG.info('Load balancer %s: %s, generation %s.', row.id,
+                     proxies.describe(decision.proxies), generation)
+            self._notify_nodes(now, generation)
+        return True, None
 
     # Pending changes
 
@@ -295,9 +329,8 @@ def _reachable(now: situations.Situation) -> set[str]:
 
 
 def _progress(now: situations.Situation) -> progresses.Progress:
-    return progresses.Progress(now.balancer.generation, now.placements,
-                               _reachable(now), now.states,
-                               spec.undecided(now.balancer.document))
+    return progresses.Progress(now.balancer, now.placements, _reachable(now),
+                               now.states)
 
 
 def _earlier(*times_s: float | None) -> float | None:

@@ -41,8 +41,8 @@ _CHECK_S = 0.5
 
 # An id that no object has.
 _NOBODY = '00000000-0000-0000-0000-000000000000'
-_OBJECTS = ('members', 'healthmonitors', 'pools', 'listeners',
-            'loadbalancers')
+_OBJECTS = ('members', 'healthmonitors', 'pools', 'l7rules', 'l7policies',
+            'listeners', 'loadbalancers')
 
 
 def paths(conf: cfg.ConfigOpts) -> dict[str, str]:

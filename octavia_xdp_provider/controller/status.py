@@ -4,10 +4,15 @@
 The rules are tables (MEMBER, POOL, …) whose first matching row gives the
 status. *What the statuses mean* in the user guide is generated from them, and
 the tests cover them row by row. All functions are pure.
+
+Each tier is judged by what its own nodes report: members of a pool by the
+nodes whose listeners send traffic to it, and by both where a pool is used by
+listeners of both. To LB nodes, proxy nodes are members (contracts/views.py).
 """
 
 from collections.abc import Callable
 from collections.abc import Iterable
+from collections.abc import Mapping
 from collections.abc import Sequence
 import dataclasses
 from typing import Any
@@ -18,6 +23,8 @@ from octavia_lib.common import constants as lib
 
 from octavia_xdp_provider.contracts import messages
 from octavia_xdp_provider.contracts import spec
+from octavia_xdp_provider.contracts import tiers
+from octavia_xdp_provider.contracts import views
 from octavia_xdp_provider.controller.store import rows
 
 Statuses = dict[spec.Object, str]
@@ -32,9 +39,9 @@ class NodeView:
 
     ``live``: whether it reports. ``current``: whether it has applied the
     newest generation. ``error``: why it failed to, or None. ``announced``:
-    whether its sessions carry the VIPs, None if unknown. ``problems``: texts
-    of its other problems. ``members``: member id → "up", "down" or "unknown";
-    empty if the node's health checker does not work.
+    whether its sessions carry the VIPs, None if unknown or a proxy node.
+    ``problems``: texts of its other problems. ``members``: member id → "up",
+    "down" or "unknown"; empty if the node's health checker does not work.
     """
 
     host: str
@@ -44,6 +51,7 @@ class NodeView:
     announced: bool | None = None
     problems: Sequence[str] = ()
     members: dict[str, str] = dataclasses.field(default_factory=dict)
+    role: rows.Role = rows.LB
 
 
 def view(placement: rows.Placement, state: dict[str, Any], live: bool,
@@ -53,13 +61,15 @@ def view(placement: rows.Placement, state: dict[str, Any], live: bool,
     :param state: the node's latest report.
     :param generation: generation of the load balancer.
     """
+    # A VIP that is withdrawn on purpose is no fault.
+    announces = (placement.role == rows.LB
+                 and placement.withdrawn_since is None)
     return NodeView(
         placement.host, live, placement.synced_generation >= generation,
-        placement.error,
-        # A VIP that is withdrawn on purpose is no fault.
-        placement.announced if placement.withdrawn_since is None else None,
+        placement.error, placement.announced if announces else None,
         problems(state),
-        {} if knows_no_health(state) else placement.members or {})
+        {} if knows_no_health(state) else placement.members or {},
+        placement.role)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,10 +113,10 @@ MEMBER: tuple[Rule[MemberFacts], ...] = (
          'takes no new flows'),
     Rule('no health monitor, or a disabled one', lambda m: not m.monitored,
          lib.NO_MONITOR, 'counts as up'),
-    Rule('health not known to any LB node', lambda m: not m.says, lib.OFFLINE,
+    Rule('health not known to any node', lambda m: not m.says, lib.OFFLINE,
          'new, or not probed: load balancer, listener or pool is disabled, no '
-         'listener uses the pool, or no LB node reports'),
-    Rule('LB nodes disagree', lambda m: len(m.says) > 1, lib.DEGRADED,
+         'listener uses the pool, or no node reports'),
+    Rule('nodes disagree', lambda m: len(m.says) > 1, lib.DEGRADED,
          'some reach it and some do not'),
     Rule('down', lambda m: m.says == {'down'}, lib.ERROR),
     Rule('up, weight 0', lambda m: m.weight == 0, lib.DRAINING,
@@ -157,12 +167,40 @@ MONITOR: tuple[Rule[MonitorFacts], ...] = (
 
 
 @dataclasses.dataclass(frozen=True)
+class PolicyFacts:
+    enabled: bool
+
+
+POLICY: tuple[Rule[PolicyFacts], ...] = (
+    Rule('disabled, or its listener or load balancer is',
+         lambda p: not p.enabled, lib.OFFLINE),
+    Rule('enabled', lambda p: True, lib.ONLINE,
+         'without an enabled rule, it matches no request'),
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class RuleFacts:
+    enabled: bool
+
+
+RULE: tuple[Rule[RuleFacts], ...] = (
+    Rule('disabled, or its policy, listener or load balancer is',
+         lambda r: not r.enabled, lib.OFFLINE),
+    Rule('enabled', lambda r: True, lib.ONLINE),
+)
+
+
+@dataclasses.dataclass(frozen=True)
 class ListenerFacts:
-    """``served``: whether some LB node serves the load balancer."""
+    """``served``: whether some LB node serves the load balancer. ``proxied``:
+    whether some proxy node serves the listener, None if it needs none.
+    ``pools``: statuses of the pools that it sends traffic to."""
 
     enabled: bool
     served: bool
-    pool: str | None
+    proxied: bool | None
+    pools: tuple[str, ...]
 
 
 LISTENER: tuple[Rule[ListenerFacts], ...] = (
@@ -170,15 +208,22 @@ LISTENER: tuple[Rule[ListenerFacts], ...] = (
          lib.OFFLINE),
     Rule('no LB node serves the load balancer', lambda x: not x.served,
          lib.ERROR),
-    Rule('no default pool', lambda x: x.pool is None, lib.ONLINE),
-    Rule('anything else', lambda x: True, None, below='pool'),
+    Rule('it needs proxy nodes, and none serves it',
+         lambda x: x.proxied is False, lib.ERROR),
+    Rule('no pool', lambda x: not x.pools, lib.ONLINE),
+    Rule('all its pools have the same status',
+         lambda x: len(set(x.pools)) == 1, None,
+         'its default pool, and those of enabled policies', below='pools'),
+    Rule('anything else', lambda x: True, lib.DEGRADED,
+         'for example, the pool of a policy has failed'),
 )
 
 
 @dataclasses.dataclass(frozen=True)
 class BalancerFacts:
     """``listeners``: statuses of its enabled listeners. ``serving``: LB nodes
-    that serve it. ``faulty``: LB nodes that do not, or have problems."""
+    that serve it. ``faulty``: LB nodes and proxy nodes that do not, or have
+    problems."""
 
     enabled: bool
     serving: int
@@ -193,10 +238,10 @@ BALANCER: tuple[Rule[BalancerFacts], ...] = (
          lambda b: set(b.listeners) == {lib.ERROR}, lib.ERROR),
     Rule('all listeners OFFLINE',
          lambda b: set(b.listeners) == {lib.OFFLINE}, lib.OFFLINE),
-    Rule('some LB node does not serve it, or has a problem',
+    Rule('some LB node or proxy node does not serve it, or has a problem',
          lambda b: b.faulty > 0, lib.DEGRADED,
          'the others serve all clients, except for packets that still reach '
-         'that LB node'),
+         'that node'),
     Rule('all listeners ONLINE, or none',
          lambda b: set(b.listeners) <= _WORKING, lib.ONLINE),
     Rule('anything else', lambda b: True, lib.DEGRADED),
@@ -205,8 +250,9 @@ BALANCER: tuple[Rule[BalancerFacts], ...] = (
 
 @dataclasses.dataclass(frozen=True)
 class NodeFacts:
-    """``expected``: whether a member takes flows, so that the VIP must be
-    announced. ``settling``: whether changes may still be under way."""
+    """``expected``: whether a member or a proxy node takes flows, so that the
+    VIP must be announced. ``settling``: whether changes may still be under
+    way."""
 
     node: NodeView
     expected: bool
@@ -222,7 +268,8 @@ NODE: tuple[Rule[NodeFacts], ...] = (
          lambda n: n.node.error is not None, _NOT),
     Rule('has not applied the newest change in time',
          lambda n: not n.node.current and not n.settling, _NOT),
-    Rule('does not announce the VIP though a member takes flows',
+    Rule('does not announce the VIP though a member, or a proxy node, takes '
+         'flows',
          lambda n: (n.node.announced is False and n.expected
                     and not n.settling), _NOT),
     Rule('a BGP session is down, no uplink can be used, the health checker '
@@ -233,8 +280,9 @@ NODE: tuple[Rule[NodeFacts], ...] = (
 
 # The tables in the order of the user guide.
 TABLES: dict[str, tuple[Rule[Any], ...]] = {
-    'loadbalancer': BALANCER, 'listener': LISTENER, 'pool': POOL,
-    'member': MEMBER, 'healthmonitor': MONITOR, 'node': NODE}
+    'loadbalancer': BALANCER, 'listener': LISTENER, 'l7policy': POLICY,
+    'l7rule': RULE, 'pool': POOL, 'member': MEMBER, 'healthmonitor': MONITOR,
+    'node': NODE}
 
 
 def first(rules: Iterable[Rule[_F]], facts: _F) -> Rule[_F]:
@@ -252,29 +300,83 @@ def operating_statuses(document: spec.Document, nodes: Iterable[NodeView],
     """
     nodes = list(nodes)
     result: Statuses = {}
+    by_tier = {proxied: tiers.pool_ids(document, proxied)
+               for proxied in (False, True)}
     for pool_id, pool in document['pools'].items():
-        _fold_pool(result, document, pool_id, pool, nodes)
-    states = [first(NODE, NodeFacts(node, _takes_flows(document, node),
-                                    settling)).status for node in nodes]
-    serving = sum(state != _NOT for state in states)
+        is_proxied = pool_id in by_tier[True]
+        _fold_pool(result, document, pool_id, pool, [
+            node for node in nodes
+            if (is_proxied if node.role == rows.PROXY
+                else not is_proxied or pool_id in by_tier[False])])
+    layer_4 = views.for_lb_node(document)
+    states = [(node, first(NODE, NodeFacts(
+        node, node.role == rows.LB and _takes_flows(layer_4, node),
+        settling)).status) for node in nodes]
+    serving = {node.host: node.role for node, state in states
+               if state != _NOT}
+    is_served = rows.LB in serving.values()
     listeners = []
     for listener_id, listener in document['listeners'].items():
-        enabled = listener['admin_state_up'] and document['admin_state_up']
-        below = result.get(('pool', listener['default_pool_id'] or ''))
-        rule = first(LISTENER, ListenerFacts(enabled, serving > 0, below))
-        status = rule.status or below or lib.ONLINE
-        result['listener', listener_id] = status
-        if enabled:
+        status = _fold_listener(result, document, listener_id, is_served,
+                                _is_proxied(document, listener_id, serving))
+        if listener['admin_state_up'] and document['admin_state_up']:
             listeners.append(status)
     result['loadbalancer', document['id']] = _status(BALANCER, BalancerFacts(
-        document['admin_state_up'], serving,
-        sum(state != _SERVES for state in states), tuple(listeners)))
+        document['admin_state_up'],
+        sum(role == rows.LB for role in serving.values()),
+        sum(state != _SERVES for _, state in states), tuple(listeners)))
     return result
+
+
+def _is_proxied(document: spec.Document, listener_id: str,
+                serving: Mapping[str, str]) -> bool | None:
+    """Return whether a proxy node serves a listener, None if it needs none.
+
+    :param serving: hosts that serve the load balancer.
+    """
+    if tiers.tier(document, listener_id) != tiers.PROXY:
+        return None
+    proxies = document.get('proxies')
+    return proxies is not None and listener_id in proxies['listeners'] and any(
+        node['weight'] and host in serving
+        for host, node in proxies['nodes'].items())
+
+
+def _fold_listener(result: Statuses, document: spec.Document,
+                   listener_id: str, is_served: bool, is_proxied: bool | None
+                   ) -> str:
+    """Add the statuses of a listener and its policies; return its own."""
+    listener = document['listeners'][listener_id]
+    up = listener['admin_state_up'] and document['admin_state_up']
+    for policy_id, policy in listener.get('l7policies', {}).items():
+        policy_up = up and policy['admin_state_up']
+        result['l7policy', policy_id] = _status(POLICY, PolicyFacts(policy_up))
+        for rule_id, l7rule in policy['rules'].items():
+            result['l7rule', rule_id] = _status(RULE, RuleFacts(
+                policy_up and l7rule['admin_state_up']))
+    pools = tuple(result['pool', key] for key in sorted(_used_pools(listener))
+                  if ('pool', key) in result)
+    rule = first(LISTENER, ListenerFacts(up, is_served, is_proxied, pools))
+    result['listener', listener_id] = rule.status or pools[0]
+    return result['listener', listener_id]
+
+
+def _used_pools(listener: spec.Listener) -> set[str]:
+    """Return the ids of the pools that a listener sends traffic to now."""
+    return {key for key in (listener['default_pool_id'], *(
+        policy['redirect_pool_id']
+        for policy in listener.get('l7policies', {}).values()
+        if policy['admin_state_up'] and any(
+            l7rule['admin_state_up'] for l7rule in policy['rules'].values())
+    )) if key}
 
 
 def _fold_pool(result: Statuses, document: spec.Document, pool_id: str,
                pool: spec.Pool, nodes: Sequence[NodeView]) -> None:
-    """Add the statuses of a pool and its children."""
+    """Add the statuses of a pool and its children.
+
+    :param nodes: those that judge its members.
+    """
     up = document['admin_state_up'] and pool['admin_state_up']
     monitor = pool['healthmonitor']
     if monitor:
@@ -290,8 +392,7 @@ def _fold_pool(result: Statuses, document: spec.Document, pool_id: str,
         result['member', member_id] = status
         if member['admin_state_up']:
             members.append(status)
-    used = any(listener['default_pool_id'] == pool_id
-               and listener['admin_state_up']
+    used = any(listener['admin_state_up'] and pool_id in _used_pools(listener)
                for listener in document['listeners'].values())
     result['pool', pool_id] = _status(
         POOL, PoolFacts(up, used, tuple(members)))

@@ -12,6 +12,7 @@ from octavia_xdp_provider.contracts import spec
 
 # Plural names of Octavia's status message by kind of object.
 PLURALS = {'loadbalancer': lib.LOADBALANCERS, 'listener': lib.LISTENERS,
+           'l7policy': lib.L7POLICIES, 'l7rule': lib.L7RULES,
            'pool': lib.POOLS, 'member': lib.MEMBERS,
            'healthmonitor': lib.HEALTHMONITORS}
 
@@ -65,12 +66,13 @@ def made_pending(before: spec.Document | None, after: spec.Document,
     """Return the objects of ``after`` that a change makes PENDING in Octavia.
 
     These are the object, objects created with it, and its ancestors, including
-    the listeners that use the pool. Objects that the change deletes are not
-    included: they become DELETED.
+    the listeners that use the pool by default or by an enabled policy. Objects
+    that the change deletes are not included: they become DELETED.
 
     :param before: None if the load balancer is created.
     """
-    kind, action = change['object'], change['action']
+    kind: str = change['object']
+    action = change['action']
     made: set[spec.Object] = {('loadbalancer', after['id'])}
     if kind == 'loadbalancer':
         if action == 'create' or before is None:
@@ -83,13 +85,37 @@ def made_pending(before: spec.Document | None, after: spec.Document,
         made |= {('member', key) for key in change['members']}
     elif change['object_id']:
         made.add((kind, change['object_id']))
-    if kind == 'listener':
-        return made & spec.objects(after)
-    pool_id = change.get('pool_id') or change['object_id'] or ''
-    made.add(('pool', pool_id))
-    for document in (before, after):
-        if document is not None:
+    documents = [document for document in (before, after)
+                 if document is not None]
+    if kind in ('l7policy', 'l7rule'):
+        for document in documents:
+            made |= _above(document, kind, change['object_id'] or '')
+    elif kind != 'listener':
+        pool_id = change.get('pool_id') or change['object_id'] or ''
+        made.add(('pool', pool_id))
+        for document in documents:
             made |= {('listener', key) for key, listener
-                      in document['listeners'].items()
-                      if listener['default_pool_id'] == pool_id}
+                     in document['listeners'].items()
+                     if _uses(listener, pool_id)}
     return made & spec.objects(after)
+
+
+def _above(document: spec.Document, kind: str, key: str) -> set[spec.Object]:
+    """Return the listener, and for a rule the policy, of a layer-7 object."""
+    made: set[spec.Object] = set()
+    for listener_id, listener in document['listeners'].items():
+        for policy_id, policy in listener.get('l7policies', {}).items():
+            if kind == 'l7rule' and key in policy['rules']:
+                made |= {('listener', listener_id), ('l7policy', policy_id)}
+            elif (kind, key) == ('l7policy', policy_id):
+                made.add(('listener', listener_id))
+    return made
+
+
+def _uses(listener: spec.Listener, pool_id: str) -> bool:
+    """Return whether a pool makes a listener PENDING, as in Octavia: its
+    policies count if they are enabled and have any rule."""
+    return listener['default_pool_id'] == pool_id or any(
+        policy['redirect_pool_id'] == pool_id and policy['admin_state_up']
+        and bool(policy['rules'])
+        for policy in listener.get('l7policies', {}).values())

@@ -25,6 +25,8 @@ from octavia_xdp_provider.controller.store import work
 
 LOG = logging.getLogger(__name__)
 
+_NAMES: dict[str, str] = {rows.LB: 'LB node', rows.PROXY: 'proxy node'}
+
 
 class StatusUpdates:
     """Sends statuses and stores what was sent."""
@@ -49,8 +51,8 @@ class StatusUpdates:
         active = {item[:2] for item in row.unconfirmed}
         removed = {item[:2] for item in row.removed}
         deleted = bool(removed) and progress.removed and (
-            progress.any_done or late)
-        failed = bool(active or removed) and not progress.any_done
+            not progress.idle or late)
+        failed = bool(active or removed) and bool(progress.idle)
         operating = status.operating_statuses(row.document, progress.views,
                                               settling=not late)
         changed = status_message.difference(operating, row.sent_statuses)
@@ -74,9 +76,11 @@ class StatusUpdates:
     def _log(row: rows.LoadBalancer, progress: progresses.Progress,
              operating: status.Statuses, failed: bool) -> None:
         if failed and row.failed_generation < row.generation:
-            LOG.error('Load balancer %s: no live node has applied generation '
-                      '%s in time; its operating status is ERROR until one '
-                      'has.', row.id, row.generation)
+            LOG.error('Load balancer %s: no live %s has applied generation '
+                      '%s in time; the operating status of what they serve '
+                      'is ERROR until one has.', row.id, ' and no live '.join(
+                          _NAMES[role] for role in progress.idle),
+                      row.generation)
         elif row.unconfirmed:
             LOG.info('Load balancer %s is ACTIVE as of generation %s, %s%s.',
                      row.id, row.generation,

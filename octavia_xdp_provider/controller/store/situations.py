@@ -23,7 +23,9 @@ class Situation:
 
     ``placements``: including those that are leaving. ``conditions``: host →
     condition, and ``states``: host → latest report, of the nodes of
-    ``placements``. ``now``: seconds since the epoch by the database's clock.
+    ``placements``. ``proxy_addresses``: host → registered addresses of the
+    proxy nodes among these. ``now``: seconds since the epoch by the database's
+    clock.
     """
 
     balancer: rows.LoadBalancer
@@ -31,6 +33,8 @@ class Situation:
     conditions: dict[str, str | None]
     states: dict[str, dict[str, Any]]
     now: float
+    proxy_addresses: dict[str, list[str]] = dataclasses.field(
+        default_factory=dict)
 
 
 class Situations(base.Queries):
@@ -51,7 +55,9 @@ class Situations(base.Queries):
             rows.load_balancer(row), tuple(map(rows.placement, placements)),
             {node.host: node.condition for node in nodes},
             {node.host: json.loads(node.state) for node in nodes},
-            float(row.now))
+            float(row.now),
+            {node.host: rows.proxy_addresses(node) for node in nodes
+             if node.role == rows.PROXY})
 
 
 # Statements that are built once, see base.py.
@@ -64,6 +70,8 @@ def _balancer(dialect: str) -> Any:
         _BALANCERS.c.id == _KEY)
 
 
-_PLACED = sa.select(_PLACEMENTS, _NODES.c.condition, _NODES.c.state).join(
-    _NODES, _NODES.c.host == _PLACEMENTS.c.host, isouter=True).where(
-        _PLACEMENTS.c.load_balancer_id == _KEY)
+_PLACED = sa.select(
+    _PLACEMENTS, _NODES.c.condition, _NODES.c.state,
+    _NODES.c.proxy_addresses).join(
+        _NODES, _NODES.c.host == _PLACEMENTS.c.host, isouter=True).where(
+            _PLACEMENTS.c.load_balancer_id == _KEY)

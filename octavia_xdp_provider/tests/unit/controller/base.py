@@ -24,6 +24,9 @@ from octavia_xdp_provider.controller.store import schema
 from octavia_xdp_provider.tests.unit import base
 
 _KINDS = {plural: kind for kind, plural in status_message.PLURALS.items()}
+# In the order in which octavia-driver-agent sets statuses.
+_ORDER = ('members', 'healthmonitors', 'pools', 'l7rules', 'l7policies',
+          'listeners', 'loadbalancers')
 
 
 @functools.cache
@@ -205,8 +208,7 @@ class FakeOctavia:
         self._check()
         with self._lock:
             self.messages.append(message)
-            # Load balancers come last, as in the real Octavia.
-            for plural in sorted(message, key='loadbalancers'.__eq__):
+            for plural in sorted(message, key=_ORDER.index):
                 for entry in message[plural]:
                     self._set(_KINDS[plural], dict(entry))
 

@@ -3,6 +3,8 @@
 
 from unittest import mock
 
+from octavia_xdp_provider.contracts import spec
+from octavia_xdp_provider.contracts import views
 from octavia_xdp_provider.controller import status
 from octavia_xdp_provider.controller.store import rows
 from octavia_xdp_provider.tests.unit import base
@@ -48,6 +50,39 @@ def without(*names):
     return document
 
 
+def layer_7(served=True, weight=1, **options):
+    """Return a document whose listener needs proxy nodes. A policy with a
+    rule sends some requests to a pool of its own.
+
+    :param served: whether LB nodes send the listener to node p.
+    :param options: changed options by object.
+    """
+    document = base.document()
+    listener = document['listeners']['listener']
+    listener['protocol'] = document['pools']['pool']['protocol'] = 'HTTP'
+    listener['l7policies'] = {'policy': spec.with_defaults('l7policy', {
+        'action': 'REDIRECT_TO_POOL', 'redirect_pool_id': 'pool2',
+        'position': 1, 'rules': {'rule': spec.with_defaults('l7rule', {
+            'type': 'PATH', 'compare_type': 'STARTS_WITH', 'value': '/'})}})}
+    document['pools']['pool2'] = spec.complete_pool(
+        {'protocol': 'HTTP', 'lb_algorithm': 'ROUND_ROBIN'})
+    document['proxies'] = {
+        'nodes': {'p': {'addresses': ['192.0.2.1'], 'weight': weight}},
+        'listeners': ['listener'] if served else []}
+    policy = listener['l7policies']['policy']
+    for name, values in options.items():
+        {'loadbalancer': document, 'listener': listener, 'policy': policy,
+         'rule': policy['rules']['rule'], **document['pools']
+         }[name].update(values)
+    return document
+
+
+def proxy(host='p', members=None, **more):
+    """Return a proxy node that serves, with both members up."""
+    return node(host, members, **{'role': rows.PROXY, 'announced': None,
+                                  **more})
+
+
 OFF = {'admin_state_up': False}
 REQUIRED = {'flavor': {'zero_touch': 'required'}}
 DRAINED = {'weight': 0}
@@ -64,10 +99,10 @@ CASES = {
             changed(m1=DRAINED, healthmonitor=OFF), [node()]),
         'no health monitor, or a disabled one': (
             without('healthmonitor'), [node()]),
-        'health not known to any LB node': (
+        'health not known to any node': (
             base.document(), [node(members={'m2': 'up'}),
                               node('b', {'m1': 'unknown'})]),
-        'LB nodes disagree': (
+        'nodes disagree': (
             base.document(), [node(), node('b', {'m1': 'down'})]),
         'down': (changed(m1=DRAINED), [node(members=DOWN)]),
         'up, weight 0': (changed(m1=DRAINED), [node()]),
@@ -94,15 +129,27 @@ CASES = {
         'disabled, or its load balancer is': (
             changed(loadbalancer=OFF), [node()]),
         'no LB node serves the load balancer': (base.document(), []),
-        'no default pool': (without('pool'), [node()]),
-        'anything else': (base.document(), [node()]),
+        'it needs proxy nodes, and none serves it': (layer_7(), [node()]),
+        'no pool': (without('pool'), [node()]),
+        'all its pools have the same status': (base.document(), [node()]),
+        'anything else': (layer_7(pool2=OFF), [node(), proxy()]),
+    },
+    'l7policy': {
+        'disabled, or its listener or load balancer is': (
+            layer_7(policy=OFF), [node(), proxy()]),
+        'enabled': (layer_7(), [node(), proxy()]),
+    },
+    'l7rule': {
+        'disabled, or its policy, listener or load balancer is': (
+            layer_7(rule=OFF), [node(), proxy()]),
+        'enabled': (layer_7(), [node(), proxy()]),
     },
     'loadbalancer': {
         'disabled': (changed(loadbalancer=OFF), [node()]),
         'no LB node serves it': (base.document(), [node(live=False)]),
         'all listeners ERROR': (base.document(), [node(members=DOWN)]),
         'all listeners OFFLINE': (base.document(), [node(members={})]),
-        'some LB node does not serve it, or has a problem': (
+        'some LB node or proxy node does not serve it, or has a problem': (
             base.document(), [node(), node('b', announced=False)]),
         'all listeners ONLINE, or none': (base.document(), [node()]),
         'anything else': (
@@ -115,7 +162,8 @@ CASES = {
             base.document(), [node(error='map full')]),
         'has not applied the newest change in time': (
             base.document(), [node(current=False)]),
-        'does not announce the VIP though a member takes flows': (
+        'does not announce the VIP though a member, or a proxy node, takes '
+        'flows': (
             base.document(), [node(announced=False)]),
         'a BGP session is down, no uplink can be used, the health checker '
         'does not answer, or another of its processes does not work': (
@@ -124,7 +172,8 @@ CASES = {
     },
 }
 KEYS = {'member': 'm1', 'pool': 'pool', 'healthmonitor': 'hm',
-        'listener': 'listener', 'loadbalancer': 'lb'}
+        'listener': 'listener', 'loadbalancer': 'lb', 'l7policy': 'policy',
+        'l7rule': 'rule'}
 FAULTS = {'does not serve': 'ERROR', 'serves, with a problem': 'DEGRADED',
           'serves': 'ONLINE'}
 
@@ -286,6 +335,89 @@ class TestOperatingStatuses(base.TestCase):
         self.assertEqual('ERROR', statuses['loadbalancer', 'lb'])
 
 
+class TestTiers(base.TestCase):
+    """LB node a and proxy node p."""
+
+    PROXY_UP = {views.proxy_member_id('listener', 'p'): 'up'}
+
+    def of(self, document, *nodes, **more):
+        return status.operating_statuses(document, nodes, **more)
+
+    def test_all_is_online_if_both_tiers_serve(self):
+        statuses = self.of(layer_7(), node(members=self.PROXY_UP), proxy())
+        self.assertEqual({'ONLINE'}, set(statuses.values()))
+        self.assertEqual(
+            {('l7policy', 'policy'), ('l7rule', 'rule'), ('member', 'm1')},
+            statuses.keys() & {('l7policy', 'policy'), ('l7rule', 'rule'),
+                               ('member', 'm1')})
+
+    def test_members_are_judged_by_the_tier_that_serves_their_pool(self):
+        shared = layer_7()
+        shared['listeners']['other'] = dict(
+            base.document()['listeners']['listener'], protocol_port=81)
+        shared['pools']['pool']['protocol'] = 'TCP'
+        for document, lb_node, proxy_node, expected in (
+                (base.document(), DOWN, UP, 'ERROR'),
+                (layer_7(), DOWN, UP, 'ONLINE'),
+                (layer_7(), UP, {}, 'OFFLINE'),
+                (shared, DOWN, UP, 'DEGRADED')):
+            self.assertEqual(expected, self.of(
+                document, node(members=lb_node), proxy(members=proxy_node))[
+                    'member', 'm1'])
+
+    def test_listener_needs_a_proxy_node_that_serves(self):
+        for proxies in ([], [proxy(live=False)], [proxy(error='bad')],
+                        [proxy(current=False)], [proxy('q')]):
+            statuses = self.of(layer_7(), node(members=self.PROXY_UP),
+                               *proxies)
+            self.assertEqual('ERROR', statuses['listener', 'listener'])
+            self.assertEqual('ERROR', statuses['loadbalancer', 'lb'])
+
+    def test_listener_that_lb_nodes_are_not_sent_is_an_error(self):
+        for document in (layer_7(served=False), layer_7(weight=0)):
+            self.assertEqual('ERROR', self.of(document, node(), proxy())[
+                'listener', 'listener'])
+
+    def test_faulty_proxy_node_degrades_the_load_balancer_alone(self):
+        for fault in ({'live': False}, {'current': False},
+                      {'error': 'bad'}, {'problems': ['disk full']}):
+            statuses = self.of(
+                layer_7(), node(members=self.PROXY_UP), proxy(),
+                proxy('q', **fault))
+            self.assertEqual('DEGRADED', statuses['loadbalancer', 'lb'])
+            self.assertEqual('ONLINE', statuses['listener', 'listener'])
+
+    def test_proxy_nodes_do_not_replace_lb_nodes(self):
+        statuses = self.of(layer_7(), node(live=False), proxy())
+        self.assertEqual('ERROR', statuses['listener', 'listener'])
+        self.assertEqual('ERROR', statuses['loadbalancer', 'lb'])
+
+    def test_vip_must_be_announced_if_a_proxy_node_takes_flows(self):
+        for members, expected in ((self.PROXY_UP, 'ERROR'),
+                                  (UP, 'ONLINE'), ({}, 'ONLINE')):
+            self.assertEqual(expected, self.of(
+                layer_7(), node(members=members, announced=False), proxy())[
+                    'loadbalancer', 'lb'])
+
+    def test_policy_counts_for_its_pool_if_it_matches_requests(self):
+        for options in ({'policy': OFF}, {'rule': OFF},
+                        {'policy': {'rules': {}}}):
+            statuses = self.of(layer_7(**options), node(), proxy())
+            self.assertEqual('OFFLINE', statuses['pool', 'pool2'])
+            self.assertEqual('ONLINE', statuses['listener', 'listener'])
+
+    def test_disabled_parent_makes_policies_and_rules_offline(self):
+        for name, kinds in (('loadbalancer', ('l7policy', 'l7rule')),
+                            ('listener', ('l7policy', 'l7rule')),
+                            ('policy', ('l7policy', 'l7rule')),
+                            ('rule', ('l7rule',))):
+            statuses = self.of(layer_7(**{name: OFF}), node(), proxy())
+            self.assertEqual(
+                kinds, tuple(kind for kind, key in (
+                    ('l7policy', 'policy'), ('l7rule', 'rule'))
+                    if statuses[kind, key] == 'OFFLINE'), name)
+
+
 class TestProblems(base.TestCase):
 
     def test_healthy_node_has_no_problems(self):
@@ -325,6 +457,10 @@ class TestView(base.TestCase):
         self.assertFalse(self.view(generation=8).current)
         self.assertEqual('full', self.view(error='full').error)
         self.assertIsNone(self.view(announced=None).announced)
+
+    def test_announcements_of_proxy_nodes_are_not_judged(self):
+        view = self.view(announced=False, role=rows.PROXY)
+        self.assertEqual((None, rows.PROXY), (view.announced, view.role))
 
     def test_unreported_members_are_unknown(self):
         self.assertEqual({}, self.view(members=None).members)

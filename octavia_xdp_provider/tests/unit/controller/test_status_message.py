@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
+import copy
+
 from octavia_xdp_provider.contracts import changes
+from octavia_xdp_provider.contracts import spec
 from octavia_xdp_provider.controller import status_message
 from octavia_xdp_provider.tests.unit import base
 
@@ -93,6 +96,55 @@ class TestMadePending(base.TestCase):
                 self.assertEqual(expected, self.made(
                     document, object=kind, action=action, object_id=key,
                     **({'fields': fields} if fields else {}), **more))
+
+    def test_change_of_layer_7_includes_what_octavia_locks(self):
+        """The listener; for rules also the policy."""
+        before = base.document()
+        before['listeners']['listener'].update(
+            protocol='HTTP', l7policies={'policy': spec.with_defaults(
+                'l7policy', {'action': 'REJECT', 'position': 1, 'rules': {
+                    'rule': {'admin_state_up': True}}})})
+        before['listeners']['other'] = dict(
+            before['listeners']['listener'], l7policies={})
+        without_rule = copy.deepcopy(before)
+        without_policy = copy.deepcopy(before)
+        del without_policy['listeners']['listener']['l7policies']
+        without_rule['listeners']['listener']['l7policies']['policy'][
+            'rules'] = {}
+        policy, rule = ('l7policy', 'policy'), ('l7rule', 'rule')
+        for kind, action, first, after, expected in (
+                ('l7policy', 'create', without_policy, before,
+                 {policy, rule}),
+                ('l7policy', 'update', before, before, {policy}),
+                ('l7policy', 'delete', before, without_policy, set()),
+                ('l7rule', 'create', without_rule, before, {policy, rule}),
+                ('l7rule', 'update', before, before, {policy, rule}),
+                ('l7rule', 'delete', before, without_rule, {policy})):
+            self.assertEqual(
+                {LB, LISTENER} | expected, status_message.made_pending(
+                    first, after, {'object': kind, 'action': action,
+                                   'object_id': {'l7policy': 'policy',
+                                                 'l7rule': 'rule'}[kind]}),
+                (kind, action))
+
+    def test_pool_includes_listeners_with_a_policy_for_it(self):
+        """If the policy is enabled and has a rule, whatever its state."""
+        for policy, expected in (
+                ({'rules': {'r': {'admin_state_up': False}}}, True),
+                ({'rules': {}}, False),
+                ({'admin_state_up': False, 'rules': {
+                    'r': {'admin_state_up': True}}}, False)):
+            before = base.document()
+            before['listeners']['other'] = dict(
+                before['listeners']['listener'], default_pool_id=None,
+                l7policies={'policy': {
+                    'admin_state_up': True, 'redirect_pool_id': 'pool',
+                    **policy}})
+            made = status_message.made_pending(before, before, {
+                'object': 'member', 'action': 'update', 'object_id': 'm1',
+                'pool_id': 'pool'})
+            self.assertEqual(expected, ('listener', 'other') in made)
+            self.assertIn(LISTENER, made)
 
     def test_pool_created_for_a_listener_includes_it(self):
         document = base.document()
