@@ -31,7 +31,7 @@ from octavia_xdp_provider.contracts import sealed
 SIZE_MAX = sealed.BUNDLE_BYTES_MAX
 # What OpenSSL's security level 2 demands, which distributions set.
 RSA_BITS_MIN = 2048
-_NEVER = datetime.datetime.max.replace(tzinfo=datetime.UTC)
+_NEVER = datetime.datetime.max.replace(tzinfo=datetime.timezone.utc)
 # Bytes of a name's key.
 _SALT = 32
 # HAProxy's keys of tickets: it encrypts with the last but one, and decrypts
@@ -43,7 +43,7 @@ _Key = (rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey |
         ed25519.Ed25519PrivateKey)
 
 
-class Kind(enum.StrEnum):
+class Kind(str, enum.Enum):
     """The purpose of a bundle."""
 
     # A certificate, those between it and its authority, and its private key.
@@ -79,8 +79,9 @@ class Bundle:
         A content that is given again has another name, so that names do not
         show who else uses it.
         """
-        content = f'{load_balancer_id}\n{self.kind}\n'.encode() + self.pem
-        return hmac.new(self.salt, content, hashlib.sha256).hexdigest()
+        content = f'{load_balancer_id}\n{self.kind.value}\n'.encode()
+        return hmac.new(self.salt, content + self.pem,
+                        hashlib.sha256).hexdigest()
 
     def expires(self) -> datetime.datetime:
         """Return when the first certificate or list ends, in UTC; never for
@@ -191,7 +192,7 @@ def _checked_tickets(text: bytes) -> Bundle:
 
 def encode(bundle: Bundle) -> bytes:
     """Return the bundle as it is sealed, or encrypted for the database."""
-    return json.dumps({'kind': bundle.kind, 'pem': bundle.pem.decode(),
+    return json.dumps({'kind': bundle.kind.value, 'pem': bundle.pem.decode(),
                        'salt': bundle.salt.hex()}).encode()
 
 

@@ -38,8 +38,15 @@ class KeyPair:
         :raises OSError: the file cannot be read or written: a pair that is
             lost makes everything unreadable that was sealed for it.
         """
-        return cls(key_file.load(pathlib.Path(path),
-                                        public.PrivateKey.SIZE))
+        return cls(key_file.load(pathlib.Path(path), public.PrivateKey.SIZE))
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> 'KeyPair':
+        """Return the pair of an existing file.
+
+        :raises OSError: it cannot be read.
+        """
+        return cls(key_file.read(pathlib.Path(path), public.PrivateKey.SIZE))
 
     @property
     def public(self) -> str:
@@ -73,9 +80,17 @@ def seal(bundle: bundles.Bundle, public_key: str) -> str:
 
     :raises SealError: that is no key.
     """
-    try:
-        key = public.PublicKey(base64.b64decode(public_key, validate=True))
-    except (ValueError, TypeError) as error:
-        raise SealError(f'{public_key!r} is no public key') from error
+    key = check_public_key(public_key)
     return base64.b64encode(
         public.SealedBox(key).encrypt(bundles.encode(bundle))).decode()
+
+
+def check_public_key(text: str) -> public.PublicKey:
+    """Return a public key from its base64.
+
+    :raises SealError: it is none.
+    """
+    try:
+        return public.PublicKey(base64.b64decode(text, validate=True))
+    except (ValueError, TypeError) as error:
+        raise SealError(f'{text!r} is no public key') from error

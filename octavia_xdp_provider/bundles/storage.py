@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bundles in the controllers' database: ciphertext only.
 
-The keys are those of ``[secrets] keys``, which every controller has: the first
-one encrypts, all of them decrypt, so that keys change without an interruption.
-cryptography's Fernet does this (AES-128-CBC with HMAC-SHA-256), as Keystone's
+The keys are those of ``[secrets] keys_file``, which every controller has: the
+first one encrypts, all of them decrypt, so that keys change without an
+interruption. cryptography's Fernet does this (AES-128-CBC with HMAC-SHA-256), as Keystone's
 credentials are stored.
 """
 
@@ -35,8 +35,8 @@ class Storage:
                       for place, key in enumerate(keys, 1)]
         if not self._keys:
             raise StorageError(
-                '[secrets] keys is empty: certificates cannot be stored. '
-                'Generate a key with "octavia-xdp-manage secrets key"')
+                '[secrets] keys_file has no key: certificates cannot be '
+                'stored. "octavia-xdp-manage secrets key" makes one')
         self._all = fernet.MultiFernet(self._keys)
 
     def encrypt(self, bundle: bundles.Bundle) -> str:
@@ -52,8 +52,10 @@ class Storage:
         try:
             return bundles.Bundle(*bundles.decode(
                 self._all.decrypt(stored.encode())))
-        except (fernet.InvalidToken, ValueError, KeyError) as error:
-            raise StorageError('none of [secrets] keys decrypts it') from error
+        except (fernet.InvalidToken, ValueError, KeyError, TypeError,
+                AttributeError) as error:
+            raise StorageError('no key of [secrets] keys_file decrypts it'
+                               ) from error
 
     def is_current(self, stored: str) -> bool:
         """Whether the first key encrypted it."""
@@ -75,5 +77,5 @@ def _fernet(key: str, place: int) -> fernet.Fernet:
     try:
         return fernet.Fernet(key)
     except ValueError as error:
-        raise StorageError(f'[secrets] keys: number {place} is no key of 32 '
-                           'bytes in URL-safe base64') from error
+        raise StorageError(f'[secrets] keys_file: number {place} is no key of '
+                           '32 bytes in URL-safe base64') from error

@@ -4,6 +4,7 @@
 
 from collections.abc import Callable
 from collections.abc import Iterable
+from collections.abc import Sequence
 
 from oslo_log import log as logging
 import oslo_messaging
@@ -17,6 +18,7 @@ from octavia_xdp_provider.contracts import messages
 from octavia_xdp_provider.contracts import rpc
 from octavia_xdp_provider.controller import metrics
 from octavia_xdp_provider.controller.scheduler import cluster as clusters
+from octavia_xdp_provider.controller.store import bundles
 from octavia_xdp_provider.controller.store import limits
 from octavia_xdp_provider.controller.store import load_balancers
 from octavia_xdp_provider.controller.store import queries
@@ -38,7 +40,11 @@ class DriverEndpoint:
                  promoted: Callable[[load_balancers.Promoted], object],
                  counted: metrics.Metrics | None = None,
                  sizes: Callable[[], limits.Limits] = lambda: limits.NONE,
-                 policy: address_policy.AddressPolicy | None = None) -> None:
+                 policy: address_policy.AddressPolicy | None = None,
+                 receive: Callable[
+                     [changes.Change],
+                     tuple[changes.Change, Sequence[bundles.Bundle]]]
+                 = lambda change: (change, ())) -> None:
         """:param stored: called after each change that became pending, with
             whether the end of its transaction will be reported.
 
@@ -48,6 +54,7 @@ class DriverEndpoint:
         :param counted: metrics.Metrics.
         :param sizes: returns the current limits.Limits.
         :param policy: address_policy.AddressPolicy of new members.
+        :param receive: see Vault.receive.
         """
         self._store = store
         self._stored = stored
@@ -55,6 +62,7 @@ class DriverEndpoint:
         self._promoted = promoted
         self._sizes = sizes
         self._policy = policy
+        self._receive = receive
         self._metrics = counted or metrics.Metrics(
             prometheus_client.CollectorRegistry())
 
@@ -110,9 +118,10 @@ class DriverEndpoint:
                 reports_end: bool) -> messages.ChangeAnswer:
         try:
             validation.check_change(change)
+            change, received = self._receive(change)
             stored = self._store.requests.add(change, request, deadline,
                                               reports_end, self._sizes(),
-                                              self._policy)
+                                              self._policy, received)
         except errors.Refused as error:
             LOG.info('Change %s of %s %s: %s', change['action'],
                      change['object'], change['object_id'],

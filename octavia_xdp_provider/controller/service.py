@@ -33,6 +33,7 @@ from octavia_xdp_provider.controller import node_servers
 from octavia_xdp_provider.controller import pages
 from octavia_xdp_provider.controller import resync
 from octavia_xdp_provider.controller import statistics
+from octavia_xdp_provider.controller import vault
 from octavia_xdp_provider.controller import workers
 from octavia_xdp_provider.controller.neutron_ports import notifications
 from octavia_xdp_provider.controller.octavia import client
@@ -104,7 +105,8 @@ class Controller:
             [driver_api.DriverEndpoint(self._store, self._stored,
                                        self._changed, self._promoted,
                                        self.metrics, lambda: limits.of(conf),
-                                       options.allowed_addresses(conf))])
+                                       options.allowed_addresses(conf),
+                                       vault.Vault(conf).receive)])
         self._heartbeats = heartbeats.Heartbeats(self._store,
                                                  watch('heartbeats'))
         sent = pages.Pages(self._store.deltas.changes)

@@ -17,10 +17,12 @@ import sqlalchemy as sa
 from sqlalchemy import orm
 
 from octavia_xdp_provider.contracts import errors
+from octavia_xdp_provider.contracts import sealed
 from octavia_xdp_provider.contracts import spec
 from octavia_xdp_provider.controller import status_message
 from octavia_xdp_provider.controller.store import addresses
 from octavia_xdp_provider.controller.store import base
+from octavia_xdp_provider.controller.store import bundles
 from octavia_xdp_provider.controller.store import marks
 from octavia_xdp_provider.controller.store import models
 from octavia_xdp_provider.controller.store import rows
@@ -264,6 +266,9 @@ def _set_changed(session: orm.Session, row: Any,
             models.ListenerCounter.listener_id.in_(listeners)).delete()
     _set_document(session, row, after, generation, pending,
                   before, delay_s, gone, promotes)
+    if (sealed.options(before).keys() - sealed.options(after).keys()
+            and (promotes or row.pending is None)):
+        bundles.keep(session, row.id, [after])
 
 
 def _set_document(session: orm.Session, row: Any, document: spec.Document,
@@ -313,6 +318,7 @@ def _delete(session: orm.Session, load_balancer_id: str, generation: int,
         'new_pending': pending}))
     opened.execute(_LEAVING, {'key': load_balancer_id,
                               'new_generation': generation})
+    bundles.keep(session, load_balancer_id, [])
     marks.mark(session, [load_balancer_id], delay_s)
 
 

@@ -295,6 +295,26 @@ class MemberAddress(Base):
         primary_key=True, index=True)
 
 
+class Bundle(Base):
+    """A tenant's certificate with its key, or the like, as ciphertext.
+
+    ``name``: the one that documents have; ``kind``: bundle.Kind's value.
+    ``expires_at``: when the first certificate or list in it ends; of keys of
+    tickets, when they are to be replaced. Seconds since the epoch, null for
+    never.
+    """
+
+    __tablename__ = 'bundles'
+    load_balancer_id = sa.Column(
+        sa.String(36),
+        sa.ForeignKey('load_balancers.id', ondelete='CASCADE'),
+        primary_key=True)
+    name = sa.Column(sa.String(64), primary_key=True, index=True)
+    kind = sa.Column(sa.String(16), nullable=False)
+    ciphertext = sa.Column(Document, nullable=False)
+    expires_at = sa.Column(Time, nullable=True)
+
+
 class Usage(Base):
     """The needs of a load balancer on each of its nodes, and its size.
 

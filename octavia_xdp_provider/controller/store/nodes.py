@@ -80,6 +80,24 @@ class Nodes(base.Queries):
             return True
 
     @base.retried
+    def set_public_key(self, host: str, public_key: str | None) -> bool:
+        """Set the key that secrets are sealed for; None: it gets none.
+
+        :returns: False if the node is unknown.
+        :raises Refused: it is an LB node.
+        """
+        with self._database.write() as session:
+            row = session.get(models.Node, host)
+            if row is None:
+                return False
+            if row.role != rows.PROXY:
+                raise errors.Refused(
+                    'public_key', f'{host} is an LB node, which gets no '
+                    'secrets', 'register the key of a proxy node')
+            row.public_key = public_key
+            return True
+
+    @base.retried
     def set_zone(self, host: str, zone: str | None) -> bool:
         """Set the availability zone that a node is in; None: no zone.
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from octavia_xdp_provider.controller.store import balance
 from octavia_xdp_provider.controller.store import base
+from octavia_xdp_provider.controller.store import bundles
 from octavia_xdp_provider.controller.store import deltas
 from octavia_xdp_provider.controller.store import figures
 from octavia_xdp_provider.controller.store import histories
@@ -32,6 +33,7 @@ class Store:
     def __init__(self, manager: Any) -> None:
         self.database = database = base.Database(manager)
         self.balance = balance.Balance(database)
+        self.bundles = bundles.Bundles(database)
         self.deltas = deltas.Deltas(database)
         self.figures = figures.FiguresQueries(database)
         self.histories = histories.Histories(database)

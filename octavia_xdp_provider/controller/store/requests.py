@@ -12,6 +12,7 @@ So a large document is changed before a generation is drawn, while no other
 transaction waits, and the result is used if it still is the same document.
 """
 
+from collections.abc import Sequence
 import functools
 import json
 import random
@@ -27,6 +28,7 @@ from octavia_xdp_provider.contracts import errors
 from octavia_xdp_provider.contracts import spec
 from octavia_xdp_provider.controller.store import addresses
 from octavia_xdp_provider.controller.store import base
+from octavia_xdp_provider.controller.store import bundles as bundles_
 from octavia_xdp_provider.controller.store import capacity
 from octavia_xdp_provider.controller.store import limits as limits_
 from octavia_xdp_provider.controller.store import marks
@@ -81,7 +83,8 @@ class Requests(base.Queries):
     def add(self, change: changes.Change, request: str,
             deadline: float | None = None, reports_end: bool = False,
             limits: limits_.Limits = limits_.NONE,
-            policy: address_policy.AddressPolicy | None = None) -> Stored:
+            policy: address_policy.AddressPolicy | None = None,
+            bundles: Sequence[bundles_.Bundle] = ()) -> Stored:
         """Store a pending change.
 
         A repeated request changes nothing and has the same answer.
@@ -91,11 +94,14 @@ class Requests(base.Queries):
         :param reports_end: whether the driver reports how Octavia's
             transaction ends.
         :param policy: which addresses new members may have.
+        :param bundles: that the change brings along.
         :raises TooLate: it is past its deadline, or was canceled.
         :raises UnknownObject: it names an object that does not exist.
         :raises Conflict: another load balancer has the VIP.
         :raises Refused: it is not supported, or conflicts with others.
         """
+        if 'bundles' in change:
+            raise ValueError('contents of bundles must not be stored')
         making = prepared_.Making(change, policy)
         prepared = self._prepare(making)
         with self._database.write() as session:
@@ -121,7 +127,7 @@ class Requests(base.Queries):
             self._store(session, key, row, making,
                         {'request': request, 'deadline': deadline,
                          'change': change, 'reports_end': reports_end},
-                        limits, prepared)
+                        limits, prepared, bundles)
             base.connection(session).execute(_ANSWERED.insert(), {
                 'request_id': request, 'load_balancer_id': key, 'at': now})
             if random.random() < FORGET_SHARE:
@@ -151,13 +157,14 @@ class Requests(base.Queries):
     def _store(self, session: orm.Session, key: str, row: Any,
                making: prepared_.Making, pending: dict[str, Any],
                limits: limits_.Limits,
-               prepared: prepared_.Prepared | None) -> None:
+               prepared: prepared_.Prepared | None,
+               bundles: Sequence[bundles_.Bundle]) -> None:
         """:param row: of the load balancer; its id is None if unknown."""
         change = making.change
         if change['object'] == 'loadbalancer':
             if change['action'] == 'create':
                 _store_creation(session, key, pending, limits,
-                                prepared or making.creation())
+                                prepared or making.creation(), bundles)
                 return
             if change['action'] == 'delete':
                 _store_deletion(session, key, pending)
@@ -172,6 +179,7 @@ class Requests(base.Queries):
         if prepared is None or prepared.of != row.document:
             prepared = making.of(row.document)
         before, after, text = _checked(session, prepared)
+        bundles_.check(session, after, bundles)
         limits_.check(session, limits, before, after, row.bytes or 0,
                       len(text))
         if len(text) > _LARGE_BYTES:
@@ -189,6 +197,9 @@ class Requests(base.Queries):
             'key': key, 'new_pending': _pending_text(pending, text)})
         if not is_held:
             addresses.reserve(session, key, [before or after, after])
+        bundles_.put(session, key, bundles)
+        if row.pending is not None:
+            bundles_.keep(session, key, [before, after])
 
     @base.retried
     def cancel(self, request: str) -> str | None:
@@ -228,12 +239,14 @@ class Requests(base.Queries):
 
 def _store_creation(session: Any, key: str,
                     pending: dict[str, Any], limits: limits_.Limits,
-                    prepared: prepared_.Prepared) -> None:
+                    prepared: prepared_.Prepared,
+                    bundles: Sequence[bundles_.Bundle]) -> None:
     row = session.get(models.LoadBalancer, key)
     if row is not None and (row.deleted or row.generation > 0):
         raise errors.Conflict(
             f'load balancer {key} exists already at the xdp provider.')
     _, document, text = _checked(session, prepared)
+    bundles_.check(session, document, bundles)
     limits_.check(session, limits, None, document, 0, len(text))
     if row is None:
         row = models.LoadBalancer(
@@ -245,6 +258,8 @@ def _store_creation(session: Any, key: str,
     row.changed_at = base.now(session)
     _set_pending(session, row, pending, text)
     addresses.reserve(session, key, [document])
+    bundles_.put(session, key, bundles)
+    bundles_.keep(session, key, [document])
 
 
 def _store_deletion(session: Any, key: str, pending: dict[str, Any]) -> None:
@@ -289,9 +304,11 @@ def _drop(session: Any, key: str, request: str) -> bool:
     if isinstance(row, models.LoadBalancer):
         if row.generation == 0:
             addresses.reserve(session, key, [])
+            bundles_.keep(session, key, [])
             session.delete(row)
         else:
             addresses.reserve(session, key, [rows.document(row)])
+            bundles_.keep(session, key, [rows.document(row)])
     return True
 
 

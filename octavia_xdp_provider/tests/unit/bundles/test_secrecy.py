@@ -119,7 +119,8 @@ class TestStorage(Folder):
         self.assertEqual(self.bundle, storage.Storage([new]).decrypt(rotated))
         error = self.assertRaises(storage.StorageError,
                                   storage.Storage([new]).decrypt, stored)
-        self.assertEqual('none of [secrets] keys decrypts it', str(error))
+        self.assertEqual('no key of [secrets] keys_file decrypts it',
+                         str(error))
 
     def test_what_is_stored_shows_nothing(self):
         stored = storage.Storage([storage.generate_key()]).encrypt(self.bundle)
@@ -134,4 +135,4 @@ class TestStorage(Folder):
         self.assertIn('number 2', str(error))
         self.assertNotIn('secret\'', str(error))
         error = self.assertRaises(storage.StorageError, storage.Storage, [])
-        self.assertIn('[secrets] keys is empty', str(error))
+        self.assertIn('[secrets] keys_file has no key', str(error))

@@ -72,6 +72,16 @@ def _load_balancers() -> None:
                   primary_key=True))
     steps.create_index('member_addresses', 'load_balancer_id')
     steps.create_table(
+        'bundles',
+        sa.Column('load_balancer_id', sa.String(36),
+                  sa.ForeignKey('load_balancers.id', ondelete='CASCADE'),
+                  primary_key=True),
+        sa.Column('name', sa.String(64), primary_key=True),
+        sa.Column('kind', sa.String(16), nullable=False),
+        sa.Column('ciphertext', DOCUMENT, nullable=False),
+        sa.Column('expires_at', sa.Double(), nullable=True))
+    steps.create_index('bundles', 'name')
+    steps.create_table(
         'usages',
         sa.Column('load_balancer_id', sa.String(36),
                   sa.ForeignKey('load_balancers.id', ondelete='CASCADE'),
