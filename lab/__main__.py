@@ -13,6 +13,7 @@ from lab import paths
 from lab import processes
 from lab.control import octavia
 from lab.control import services
+from lab.fabric import proxies
 
 PLAIN, OVN = 'plain', 'ovn'
 
@@ -36,10 +37,14 @@ def _up(lab, arguments):
         if arguments.fabric != PLAIN:
             raise paths.LabError('--services-only has no fabric: omit '
                                  '--fabric')
+        if arguments.proxies:
+            raise paths.LabError('--services-only has no fabric: omit '
+                                 '--proxies')
         deployment.up_services(lab)
         return
     deployment.up(lab, arguments.control_only, arguments.provider,
-                  others=arguments.also, ovn=arguments.fabric == OVN)
+                  others=arguments.also, ovn=arguments.fabric == OVN,
+                  proxies=arguments.proxies)
     print(f'\nLab {lab.name} is up. A command on the control host, as '
           f'tenant {cloud.TENANT}:\n'
           f'  {sys.executable} -m lab exec --name {lab.name} '
@@ -102,6 +107,9 @@ def _parser():
                     help='RabbitMQ, MariaDB and PostgreSQL only')
     up.add_argument('--fabric', default=PLAIN, choices=(PLAIN, OVN),
                     help='ovn: add hypervisors with real OVN')
+    up.add_argument('--proxies', type=int, default=0, metavar='N',
+                    choices=range(len(proxies.NAMES) + 1),
+                    help='add so many proxy nodes, which serve layer 7')
     up.add_argument('--provider', default=octavia.XDP,
                     choices=sorted(octavia.DESCRIPTIONS))
     up.add_argument('--also', action='append', default=[],

@@ -13,6 +13,7 @@ from lab import progress
 from lab.control import host as control
 from lab.control import octavia
 from lab.control import services
+from lab.fabric import proxies as proxy_nodes
 from lab.fabric import topology
 from lab.ovn import fabric as ovn_fabric
 from lab.ovn import host_agents
@@ -21,14 +22,22 @@ MNT_DETACH = 2
 
 
 def up(lab, control_only=False, provider=octavia.XDP,
-       provider_options=None, others=(), ovn=False):
+       provider_options=None, others=(), ovn=False, proxies=0):
     """Start a lab, after removing the remains of an earlier run.
 
     :param ovn: with hypervisors, for which Neutron runs ML2/OVN.
+    :param proxies: number of proxy nodes.
     """
     if ovn and control_only:
         raise paths.LabError('hypervisors are behind the router, which a '
                              'control host alone does not have')
+    if proxies and control_only:
+        raise paths.LabError('proxy nodes are behind the router, which a '
+                             'control host alone does not have')
+
+    def make_fabric():
+        topology.make(lab)
+        proxy_nodes.make(lab, proxies)
 
     node_options = {}
     if ovn:
@@ -41,8 +50,9 @@ def up(lab, control_only=False, provider=octavia.XDP,
             control.up(lab, provider, provider_options, others, ovn)
             return
         control.up(lab, provider, provider_options, others, ovn,
-                   beside=lambda: topology.make(lab))
+                   beside=make_fabric)
         topology.start(lab, node_options)
+        proxy_nodes.start_all(lab)
         if ovn:
             ovn_fabric.up(lab)
     _start_from_scratch(lab, start)
@@ -89,6 +99,7 @@ def _clean(lab):
         parallel.together(*(
             lambda host=host: namespaces.delete(lab, host)
             for host in hosts))
+    proxy_nodes.remove_groups(lab)
     _unmount_below(lab.directory, lab.run_directory)
     lab.remove_directories()
 

@@ -39,12 +39,14 @@ CLIENT_NETWORK = ipaddress.ip_network('198.18.20.0/24')
 HYPERVISOR_NETWORK = ipaddress.ip_network('198.18.30.0/24')
 TUNNEL_NETWORK = ipaddress.ip_network('198.18.31.0/24')
 PROVIDER_NETWORK = ipaddress.ip_network('198.18.32.0/24')
+PROXY_NETWORK = ipaddress.ip_network('198.18.50.0/24')
 
 VIP_NETWORK_V6 = ipaddress.ip_network('2001:db8:113::/64')
 UPLINK_NETWORK_V6 = ipaddress.ip_network('2001:db8:1::/112')
 MEMBER_NETWORK_V6 = ipaddress.ip_network('2001:db8:10::/64')
 CLIENT_NETWORK_V6 = ipaddress.ip_network('2001:db8:20::/64')
 HYPERVISOR_NETWORK_V6 = ipaddress.ip_network('2001:db8:30::/64')
+PROXY_NETWORK_V6 = ipaddress.ip_network('2001:db8:50::/64')
 # An underlay of hypervisors without IPv4.
 UNDERLAY_NETWORK_V6 = ipaddress.ip_network('2001:db8:34::/64')
 # Routed to hypervisor 1, 2, …: 2001:db8:33::1:0:0/96 and so on.
@@ -71,6 +73,8 @@ HYPERVISOR_GATEWAY = str(HYPERVISOR_NETWORK[1])
 HYPERVISOR_GATEWAY_V6 = str(HYPERVISOR_NETWORK_V6[1])
 UNDERLAY_GATEWAY_V6 = str(UNDERLAY_NETWORK_V6[1])
 PROVIDER_GATEWAY = str(PROVIDER_NETWORK[1])
+PROXY_GATEWAY = str(PROXY_NETWORK[1])
+PROXY_GATEWAY_V6 = str(PROXY_NETWORK_V6[1])
 
 
 class LabError(Exception):
@@ -86,10 +90,11 @@ def number(host):
 
 
 def management_address(host):
-    """Return the management address: 192.0.2.11 of lb1, .31 of hv1, …"""
+    """Return the management address: 192.0.2.11 of lb1, .31 of hv1, .51 of
+    proxy1, …"""
     if host == CONTROL:
         return CONTROL_ADDRESS
-    first = 30 if host.startswith('hv') else 10
+    first = {'hv': 30, 'proxy': 50}.get(host.rstrip('0123456789'), 10)
     return str(MANAGEMENT_NETWORK[first + number(host)])
 
 
@@ -114,6 +119,12 @@ def member_address(member, version=4):
     """Return the address of member 1, 2, …"""
     network = MEMBER_NETWORK if version == 4 else MEMBER_NETWORK_V6
     return str(network[10 + member])
+
+
+def proxy_address(proxy, version=4):
+    """Return the address of proxy node 1, 2, … on its uplink."""
+    network = PROXY_NETWORK if version == 4 else PROXY_NETWORK_V6
+    return str(network[10 + proxy])
 
 
 def hypervisor_address(hypervisor, version=4):

@@ -156,6 +156,13 @@ def _store(lab):
         config_files=[str(provider_configuration(lab))])))
 
 
+def manage(lab, *words):
+    """Run octavia-xdp-manage, and return its output."""
+    return processes.run(lab, paths.CONTROL, [
+        _program('octavia-xdp-manage'), '--config-file',
+        provider_configuration(lab), *words]).stdout
+
+
 def migrate(lab):
     """Create the tables of Octavia and of the controllers."""
     processes.run(lab, paths.CONTROL, [

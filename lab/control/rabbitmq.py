@@ -23,7 +23,8 @@ TLS_PORT = 5671
 # A user with all permissions, for tests.
 USER = 'lab'
 # More nodes than a lab starts with, for tests.
-NODES = tuple(f'lb{number}' for number in range(1, 9))
+NODES = (*(f'lb{number}' for number in range(1, 9)),
+         *(f'proxy{number}' for number in range(1, 5)))
 SERVER = '/usr/lib/rabbitmq/bin/rabbitmq-server'
 CONTROL = '/usr/lib/rabbitmq/bin/rabbitmqctl'
 ERLANG_NODE = 'rabbit@localhost'

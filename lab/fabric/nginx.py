@@ -18,7 +18,11 @@ pid {directory}/nginx.pid;
 error_log stderr warn;
 events {{ worker_connections 4096; }}
 http {{
-    access_log {directory}/access.log;
+    # As "combined" begins, and who a proxy says that the client is.
+    log_format forwarded '$remote_addr - $remote_user [$time_local] '
+                         '"$request" $status $body_bytes_sent '
+                         '"$http_x_forwarded_for"';
+    access_log {directory}/access.log forwarded;
     client_body_temp_path {directory}/body;
     proxy_temp_path {directory}/proxy;
     fastcgi_temp_path {directory}/fastcgi;
@@ -35,9 +39,25 @@ http {{
         root {directory}/files;
         dav_methods PUT;
         location = / {{ return 200 "{host}\\n"; }}
+        # Any path below it.
+        location ^~ /api {{ return 200 "{host}\\n"; }}
+        location = /headers {{ return 200 "{headers}"; }}
     }}
 }}
 '''
+
+# What /headers shows of a request, beside the address that it came from: nginx
+# has no variable with all headers.
+_HEADERS = ('Host', 'Cookie', 'X-Forwarded-For', 'X-Forwarded-Port',
+            'X-Forwarded-Proto', 'X-SSL-Client-Verify')
+
+
+def _shown(host):
+    lines = [f'member: {host}', 'peer: $remote_addr']
+    for header in _HEADERS:
+        variable = header.lower().replace('-', '_')
+        lines.append(f'{header}: $http_{variable}')
+    return '\\n'.join(lines) + '\\n'
 
 
 def name(host):
@@ -69,7 +89,8 @@ def start(lab, host, ports, ready):
     listen = ' '.join(f'listen 0.0.0.0:{port}; listen [::]:{port};'
                       for port in ports)
     configuration.write_text(_CONFIGURATION.format(
-        user=_USER, directory=directory, host=host, listen=listen))
+        user=_USER, directory=directory, host=host, listen=listen,
+        headers=_shown(host)))
     processes.start(
         lab, host, name(host),
         ['nginx', '-p', directory, '-c', configuration, '-e', 'stderr'],

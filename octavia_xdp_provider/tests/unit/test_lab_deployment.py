@@ -1,21 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
 """Impossible labs are refused before anything is started."""
 
+import itertools
 from unittest import mock
 
 from lab import deployment
 from lab import paths
+from lab.fabric import proxies
 from octavia_xdp_provider.tests.unit import base
 
 
 class TestDeployment(base.TestCase):
 
-    def test_hypervisors_without_fabric_are_refused(self):
-        with mock.patch.object(deployment, '_start_from_scratch') as started:
-            self.assertRaises(paths.LabError, deployment.up,
-                              paths.Lab('refused'), control_only=True,
-                              ovn=True)
-        started.assert_not_called()
+    def test_nodes_without_fabric_are_refused(self):
+        for nodes in {'ovn': True}, {'proxies': 2}:
+            with mock.patch.object(deployment,
+                                   '_start_from_scratch') as started:
+                self.assertRaises(paths.LabError, deployment.up,
+                                  paths.Lab('refused'), control_only=True,
+                                  **nodes)
+            started.assert_not_called()
+
+    def test_no_two_proxy_nodes_of_labs_share_uids(self):
+        ranges = [options['proxy'] for lab in (paths.Lab('a'), paths.Lab('b'))
+                  for options in (proxies.own_options(lab, node)
+                                  for node in proxies.NAMES)]
+        ranges.sort(key=lambda options: options['number_min'])
+        for before, after in itertools.pairwise(ranges):
+            self.assertLess(before['number_max'], after['number_min'])
+        self.assertLess(ranges[-1]['number_max'], 2 ** 31)
 
     def test_each_hypervisor_has_its_own_addresses_and_sids(self):
         addresses = [{paths.hypervisor_address(number),
