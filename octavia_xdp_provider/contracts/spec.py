@@ -317,12 +317,16 @@ PERSISTENCE = ('type', 'persistence_timeout', 'persistence_granularity')
 def with_defaults(kind: str, fields: Fields) -> Fields:
     """Return an object with every field of its kind, without layer-7 fields
     that have Octavia's default."""
+    # Controllers do this for each member of each document that a node fetches.
+    result = dict(fields)
     absent = L7_DEFAULTS.get(kind, {})
-    result = {name: value for name, value in fields.items()
-              if name not in absent or value not in (None, absent[name])}
+    for name in absent.keys() & result.keys():
+        if result[name] in (None, absent[name]):
+            del result[name]
     for name, value in DEFAULTS[kind].items():
         if result.get(name) is None:
-            result[name] = copy.copy(value)
+            result[name] = (copy.copy(value)
+                            if isinstance(value, list | dict) else value)
     if kind == 'pool' and result['session_persistence']:
         given = result['session_persistence']
         result['session_persistence'] = {

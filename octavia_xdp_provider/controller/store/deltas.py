@@ -5,6 +5,9 @@ A page is one transaction, and generations may be drawn between two pages. So
 a node uses the ``as_of`` of the first page: later changes have a greater
 generation, and are part of the next fetch.
 
+LB nodes and proxy nodes are sent their view of a document (contracts/views.py)
+by the role that the operator has registered them with.
+
 A document that is too large for any message is left out, so that only its load
 balancer gets the status of one that no node serves.
 """
@@ -18,6 +21,7 @@ import sqlalchemy as sa
 
 from octavia_xdp_provider.contracts import messages
 from octavia_xdp_provider.contracts import spec
+from octavia_xdp_provider.contracts import views
 from octavia_xdp_provider.controller.store import base
 from octavia_xdp_provider.controller.store import models
 from octavia_xdp_provider.controller.store import rows
@@ -41,10 +45,10 @@ class Deltas(base.Queries):
         """
         values = {'host': host, 'since': since}
         with self._database.read_rows() as rows:
-            as_of, is_known, has_left = rows.execute(_STATE, values).one()
+            as_of, role, has_left = rows.execute(_STATE, values).one()
             answer: messages.FetchAnswer = {
                 'as_of': as_of, 'changed': [], 'removed': [], 'more': None,
-                'compare': since > as_of or not is_known}
+                'compare': since > as_of or role is None}
             if since == as_of:
                 return answer
             if after is None and has_left:
@@ -53,7 +57,7 @@ class Deltas(base.Queries):
                 answer['compare'] |= removed != answer['removed']
             answer['changed'], answer['more'] = _page(rows, rows.execute(
                 _CHANGED, {**values, 'after': after or '',
-                           'limit': limit + 1}), limit)
+                           'limit': limit + 1}), limit, role)
         return answer
 
     def generations(self, host: str, after: str | None = None,
@@ -81,8 +85,10 @@ class Deltas(base.Queries):
                     models.Placement.draining_since,
                     models.Placement.withdrawn_since,
                     models.Placement.drain_generation)
+            role = session.scalar(sa.select(models.Node.role).where(
+                models.Node.host == host))
             return _page(base.connection(session), query.limit(limit + 1),
-                         limit)[0]
+                         limit, role)[0]
 
 
 def _as_of(session: Any) -> int:
@@ -102,8 +108,8 @@ def _held(session: Any, column: Any, host: str, after: str | None) -> Any:
     return query.order_by(models.LoadBalancer.id)
 
 
-def _page(opened: sa.Connection, selected: Iterable[Any], limit: int
-          ) -> tuple[list[messages.Entry], str | None]:
+def _page(opened: sa.Connection, selected: Iterable[Any], limit: int,
+          role: str | None) -> tuple[list[messages.Entry], str | None]:
     """Return as many documents as fit into a message, and the id after which
     the next page begins, or None.
 
@@ -122,17 +128,18 @@ def _page(opened: sa.Connection, selected: Iterable[Any], limit: int
             return page, after
         after = row.id
         if row_size:
-            page.append(_entry(opened, row))
+            page.append(_entry(opened, row, role))
     return page, None
 
 
-def _entry(opened: sa.Connection, row: Any) -> messages.Entry:
+def _entry(opened: sa.Connection, row: Any, role: str | None
+           ) -> messages.Entry:
     text = row.inline
     if text is None:
         text = opened.execute(_DOCUMENT, {'key': row.id}).scalar_one()
     entry: messages.Entry = {
         'id': row.id, 'generation': max(row.generation, row.drain_generation),
-        'document': dict(spec.for_node(rows.parsed(text)))}
+        'document': _view(rows.parsed(text), role)}
     if row.draining_since is not None:
         entry['draining'] = True
     if row.withdrawn_since is not None:
@@ -140,11 +147,17 @@ def _entry(opened: sa.Connection, row: Any) -> messages.Entry:
     return entry
 
 
+def _view(document: spec.Document, role: str | None) -> dict[str, Any]:
+    if role == rows.PROXY:
+        return dict(views.for_proxy(document))
+    return dict(spec.for_node(views.for_lb_node(document)))
+
+
 @functools.lru_cache(maxsize=1024)
 def _log_too_large(key: str, generation: int, size: int) -> None:
     """Log an error once, and not for each node and fetch."""
     LOG.error('Load balancer %s has %s bytes in generation %s, and a message '
-              'to LB nodes holds %s: it is not sent to them, and they keep '
+              'to nodes holds %s: it is not sent to them, and they keep '
               'its former state.', key, size, generation,
               messages.DOCUMENT_BYTES_MAX)
 
@@ -161,7 +174,8 @@ _SINCE: Any = sa.bindparam('since')
 _IS_REMOVED = (_PLACEMENTS.c.host == _HOST,
                _PLACEMENTS.c.removed_generation > _SINCE)
 _STATE = sa.select(
-    _SEQUENCE.c.value, sa.exists().where(_NODES.c.host == _HOST),
+    _SEQUENCE.c.value,
+    sa.select(_NODES.c.role).where(_NODES.c.host == _HOST).scalar_subquery(),
     sa.exists().where(*_IS_REMOVED)).where(_SEQUENCE.c.id == 1)
 _REMOVED = sa.select(_PLACEMENTS.c.load_balancer_id).where(
     *_IS_REMOVED).order_by(_PLACEMENTS.c.load_balancer_id)

@@ -6,6 +6,7 @@ from unittest import mock
 from octavia_xdp_provider.contracts import errors
 from octavia_xdp_provider.contracts import messages
 from octavia_xdp_provider.contracts import spec
+from octavia_xdp_provider.contracts import views
 from octavia_xdp_provider.controller import node_api
 from octavia_xdp_provider.controller.store import models
 from octavia_xdp_provider.controller.store import placements
@@ -157,6 +158,34 @@ class TestBoundary(reporting.NodeApiTestCase):
         self.assertEqual(['lb'], list(
             self.api.compare({}, 'a')['generations']))
         self.assertEqual([], self.api.documents({}, 'a', ['other']))
+
+    def test_registered_role_decides_what_a_node_is_sent(self):
+        """A report that claims another role changes nothing."""
+        self.store.nodes.register('p', role='proxy',
+                                  addresses=['198.51.100.7'])
+        document = base.document()
+        document['id'] = 'http'
+        document['vip_address'] = '203.0.113.12'
+        document['listeners'] = {'h': {**document['listeners']['listener'],
+                                       'protocol': 'HTTP'}}
+        document['proxies'] = {'listeners': ['h'], 'nodes': {
+            'p': {'addresses': ['198.51.100.7'], 'weight': 1}}}
+        self.store.load_balancers.create(document)
+        self.store.placements.place('http', add=['a', 'p'])
+        self.take(1, 1, host='p', state={'role': 'lb'})
+        self.take(1, 1, host='a', state={'role': 'proxy'})
+        stored = self.store.load_balancers.get('http').document
+        for host, view in (
+                ('p', views.for_proxy(stored)),
+                ('a', spec.for_node(views.for_lb_node(stored)))):
+            fetched = {entry['id']: entry['document'] for entry
+                       in self.api.fetch({}, host, 0)['changed']}
+            self.assertEqual(view, fetched['http'])
+            self.assertEqual([view], [
+                entry['document']
+                for entry in self.api.documents({}, host, ['http'])])
+        self.assertNotEqual(views.for_proxy(stored)['listeners'],
+                            views.for_lb_node(stored)['listeners'])
 
     def test_sums_of_counters_are_bounded(self):
         for seq in range(20):
