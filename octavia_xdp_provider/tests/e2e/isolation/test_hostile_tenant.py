@@ -30,7 +30,7 @@ from octavia_xdp_provider.tests.e2e.support import strangers
 # beside everything else.
 RATE = 4000
 CALLERS = 2
-# Of its largest pool: addresses that members may have, and nobody has.
+# Members of its largest pool: valid addresses that no host has.
 ABSENT = [str(ipaddress.IPv4Address('198.19.0.1') + number)
           for number in range(150)]
 # Octavia's driver agent has a transaction for the status of each member.
@@ -97,7 +97,7 @@ class TestHostileTenant(Stranger):
         hostile = self.measure(self.attackers(target))
         figures.record('beside a hostile tenant', control, hostile)
 
-    # What it has, and what it does with it
+    # The hostile tenant's objects and actions
 
     def create_target(self):
         return self.create_strangers(listeners=self.listeners(
@@ -134,7 +134,7 @@ class TestHostileTenant(Stranger):
     def connect(self):
         return cloud.connect(self.lab, self.user)
 
-    # What the other one sees
+    # The neighbour's view
 
     def measure(self, attackers):
         """Name of a figure → seconds. Everything of it has to work."""
@@ -195,7 +195,7 @@ class TestHostileTenant(Stranger):
         return took
 
     def asked_but_of(self, held, before):
-        """Who answers now, but for the member whose server has ended."""
+        """Return the members that answer, without the ended server's."""
         gone = topology.MEMBERS[-1]
         return [was if was == gone else now
                 for was, now in zip(before, held.ask(), strict=True)]

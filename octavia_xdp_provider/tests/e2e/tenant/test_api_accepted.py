@@ -17,7 +17,7 @@ ADMIN = 'admin_state_up'
 
 
 class NodeCase(api.ApiTestCase):
-    """What Octavia says is ACTIVE, all nodes have: nothing waits here."""
+    """All nodes have what is ACTIVE in Octavia: no test waits."""
 
     def views(self, balancer):
         return {node: node_view.look(self, node, balancer)

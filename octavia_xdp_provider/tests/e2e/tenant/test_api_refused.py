@@ -37,7 +37,7 @@ class TestRefused(api.UnchangedTestCase):
         self.check_load_balancers()
 
     def check_load_balancers(self):
-        """Of these, no port is left either."""
+        """Refused load balancers leave no port."""
         admin = cloud.connect(self.lab, cloud.ADMIN).network
         policy = admin.create_qos_policy(name=self.unique('qos'), shared=True)
         self.addCleanup(admin.delete_qos_policy, policy)

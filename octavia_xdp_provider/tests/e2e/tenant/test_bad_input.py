@@ -61,7 +61,7 @@ class TestBadInput(shared.Shared, api.ApiTestCase):
             name=self.unique('second'), ip_version=4, cidr='198.18.99.0/24',
             network_id=admin.find_network('vips').id)
         self.addCleanup(admin.delete_subnet, second)
-        # Of the first one Neutron chooses the address: there is a port by the
+        # Neutron chooses the address of the first one: there is a port at the
         # time of the refusal, and none afterwards.
         for option, more in (
                 ('vip_address', {'vip_subnet_id': other.id}),
@@ -75,7 +75,7 @@ class TestBadInput(shared.Shared, api.ApiTestCase):
                              name='bad', provider='xdp', **more)
 
     def test_vips_of_a_tenants_own_network_are_refused(self):
-        """Whatever addresses its subnet has."""
+        """The refusal does not depend on the subnet's addresses."""
         tenant = self.connection().network
         network = tenant.create_network(name=self.unique('own'))
         self.addCleanup(tenant.delete_network, network)
@@ -119,7 +119,7 @@ class TestBadInput(shared.Shared, api.ApiTestCase):
 
 
 class TestOddInput(api.ApiTestCase):
-    """What clients send, and what must not be refused."""
+    """Values that clients send, and that must be accepted."""
 
     def setUp(self):
         super().setUp()

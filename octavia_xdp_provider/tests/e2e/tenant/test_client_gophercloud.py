@@ -53,7 +53,7 @@ class TestGophercloud(api.ApiTestCase):
             self.services(vip).values()))
 
     def check_changes(self, key, vip):
-        """What Octavia has after the update, and what nodes do."""
+        """Check Octavia's state after the update, and the nodes'."""
         listener, = self.sdk.listeners(load_balancer_id=key)
         self.assertEqual(['198.18.0.0/15'], listener.allowed_cidrs)
         pool, = self.sdk.pools(loadbalancer_id=key)

@@ -36,7 +36,7 @@ class TestHeat(api.ApiTestCase):
                         heat.TEMPLATE, *words)
 
     def objects(self, key):
-        """What the template's changes are about, and its ids."""
+        """Return the objects that the template changes, and their ids."""
         pool, = self.sdk.pools(loadbalancer_id=key)
         member, = self.sdk.members(pool)
         monitor = self.sdk.get_health_monitor(pool.health_monitor_id)
@@ -60,7 +60,7 @@ class TestHeat(api.ApiTestCase):
         self.assertEqual(made['outputs'], same['outputs'])
         self.assertEqual(before, self.tree(key))
 
-        # What has changed is changed in place.
+        # Changed objects keep their ids.
         changed = self.stack('update', made['id'], weight=7, delay=9)
         self.assertEqual(made['outputs'], changed['outputs'])
         self.assertEqual((ids, (7, 9)), self.objects(key))

@@ -203,7 +203,7 @@ class TestOctavia(OctaviaTestCase):
 
 
 class TestPending(OctaviaTestCase):
-    """What Octavia makes PENDING is what status_message.made_pending says."""
+    """Octavia makes those objects PENDING that made_pending returns."""
 
     def check(self, made, before, call, **change):
         """:returns: the document when Octavia has done the change."""

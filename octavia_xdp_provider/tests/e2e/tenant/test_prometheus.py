@@ -10,7 +10,7 @@ from octavia_xdp_provider.tests.support import dashboards
 REQUESTS = 200
 PACKETS = 'octavia_xdp_agent_listener_packets_total'
 
-# What may be without an answer here: panel, what its query has, and why.
+# Panels that may be empty here: the panel, a part of its query, and why.
 SILENT = (
     ('Now: Alerts that fire', 'ALERTS{', 'none does'),
     ('Now: In one zone only', 'load_balancers_in_one_zone',

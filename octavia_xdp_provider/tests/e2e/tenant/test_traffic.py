@@ -31,7 +31,7 @@ class TestTraffic(shared.WebTestCase):
             self.check_node(node, taken.packets)
 
     def check_node(self, node, packets):
-        """What one node received and sent."""
+        """Return the packets that one node received and sent."""
         vip = self.balancer.vip_address
         received = [packet for packet in packets if packet.outgoing
                     and packet.destination == vip]
@@ -44,7 +44,7 @@ class TestTraffic(shared.WebTestCase):
             self.assertEqual(nodes.address(node), packet.source)
             self.assertIn(packet.destination, addresses)
             self.check_outer(packet)
-        # What is inside is what came in, to the last byte.
+        # The inner packet equals the received one, to the last byte.
         self.assertEqual(sorted(packet.data[14:] for packet in received),
                          sorted(packet.inner().data[14:] for packet in sent))
         # Answers do not pass an LB node, in neither direction.
@@ -115,7 +115,7 @@ class TestStatistics(shared.WebTestCase):
         self.check_requests(50)
 
     def sizes(self, act):
-        """Of the packets to the VIP that reach the nodes meanwhile."""
+        """Return the packets to the VIP that reach each node meanwhile."""
         with capture.at_node(self.lab, 'lb1', 'tcp') as first, \
                 capture.at_node(self.lab, 'lb2', 'tcp') as second:
             act()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an LB node's credentials are good for, tried on a real RabbitMQ.
+"""The rights of an LB node's credentials on a real RabbitMQ.
 
 Each test does what somebody could do who has taken over the node lb1: he has
 its configuration file and speaks AMQP as he likes.
@@ -145,7 +145,7 @@ class TestNodesRights(broker_limits.BrokerLimits, NodeRightsTestCase):
         self.addCleanup(self.endpoint.may_end.set)
         for number in range(1, 501):
             client.cast({}, 'report', host='lb1', report=number)
-        # Whatever works for lb1 is busy, and the rest of the flood waits.
+        # All threads that serve lb1 are busy, and the rest of the flood waits.
         for _ in range(rpc.THREADS):
             self.assertTrue(self.endpoint.entered.acquire(timeout=60))
         for number in range(1, 11):

@@ -77,7 +77,8 @@ class TestControl(control.ControlTestCase):
             node.documents[key]['pools'][pool_id]['members']))
 
     def test_concurrent_changes_are_all_kept(self):
-        """Of several load balancers: Octavia has one at a time for each."""
+        """Changes of several load balancers run at once: Octavia admits one
+        at a time for each."""
         node = self.start()
         failed = []
 

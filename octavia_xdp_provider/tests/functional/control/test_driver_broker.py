@@ -22,8 +22,8 @@ from octavia_xdp_provider.tests.support import waiting
 from octavia_xdp_provider.tests.unit import base
 
 LIMIT_S = 3
-# What a call may take beyond its limit, so that the test knows one that ends
-# from one that does not, on any machine.
+# Time that a call may take beyond its limit: on any machine, the test can
+# tell a call that ends from one that does not.
 SLACK_S = 25
 
 
@@ -113,7 +113,7 @@ class TestBroker(waiting.Waiting, base.TestCase):
         self.broker.go_on()
         self.wait_until_back()
         self.change()
-        # What was sent after all came after its deadline, and was refused.
+        # A late message arrived after its deadline, and was refused.
         stored = [row for row in self.controller.requests.values()
                   if row[2] <= row[1]]
         self.assertEqual(1, len(stored))

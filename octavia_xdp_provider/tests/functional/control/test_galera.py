@@ -47,8 +47,8 @@ class TestGalera(base.TestCase):
     def setUp(self):
         super().setUp()
         managers = [schema.context_manager(self.load(
-            # What one server has committed, the other one shows, also to
-            # what begins with a change.
+            # A commit on one server is visible on the other one, also to a
+            # transaction that begins with a change.
             f'[database]\nconnection = {url}\nmysql_wsrep_sync_wait = 7\n'))
             for url in self.cluster.urls]
         for manager in managers:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a hypervisor's credentials are good for, tried on a real RabbitMQ.
+"""The rights of a hypervisor's credentials on a real RabbitMQ.
 
 They are made by ``octavia-xdp-manage host create --apply``, with the broker's
 own rabbitmqctl. Each test does what somebody could do who has taken over the
@@ -69,7 +69,7 @@ class HostRightsTestCase(broker_limits.RightsTestCase):
         directory = tempfile.TemporaryDirectory()
         cls.addClassCleanup(directory.cleanup)
         cls.directory = pathlib.Path(directory.name)
-        # What is on the PATH of a host of the broker.
+        # The program that is on the PATH of the broker's host.
         program = cls.directory / 'rabbitmqctl'
         program.write_text(
             f'#!/bin/sh\nexec {os.environ[NEEDED[3]]} "$@"\n')
@@ -152,7 +152,7 @@ class HostRightsTestCase(broker_limits.RightsTestCase):
             self.transport(self.urls[host], host), timeout)
 
     def serve(self):
-        """What controllers serve to hypervisors, once they receive it."""
+        """Serve hypervisors as controllers do, once the queue is there."""
         conf = self.configuration()
         self.passed_on = []
         servers = node_servers.NodeServers(
@@ -309,7 +309,7 @@ class TestDeletedHost(HostRightsTestCase):
 
 
 class _Driver:
-    """What the driver calls."""
+    """Stands in for the driver's endpoint."""
 
     target = oslo_messaging.Target(namespace=rpc.DRIVER_NAMESPACE,
                                    version=rpc.DRIVER_VERSION)

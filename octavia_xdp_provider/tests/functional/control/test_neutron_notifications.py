@@ -31,7 +31,7 @@ from octavia_xdp_provider.tests.support import waiting
 from octavia_xdp_provider.tests.unit import base
 
 RABBITMQCTL = 'OCTAVIA_XDP_TEST_RABBITMQCTL'
-# As in the administrator guide.
+# The administrator guide's pattern.
 _OWN = f'^{notifications.QUEUE_PREFIX}'
 PERMISSIONS = (_OWN, _OWN,
                f'^({notifications.QUEUE_PREFIX}|neutron$)')

@@ -55,7 +55,7 @@ class TestPreloadedListeners(waiting.Waiting, base.TestCase):
         self.exit_event = self.context.Event()
 
     def start(self):
-        """As it runs below octavia-driver-agent: Octavia is loaded there."""
+        """Run it as octavia-driver-agent does, with Octavia loaded."""
         process = self.context.Process(target=self._serve)
         process.start()
 
@@ -73,7 +73,7 @@ class TestPreloadedListeners(waiting.Waiting, base.TestCase):
         cfg.CONF([], project='octavia', default_config_files=[])
         cfg.CONF.set_override('connection', f'sqlite:///{self.database}',
                               group='database')
-        # What Octavia sets is not for SQLite.
+        # Octavia's setting does not suit SQLite.
         cfg.CONF.set_override('pool_timeout', None, group='database')
         cfg.CONF.set_override('status_socket_path', self.own,
                               group='driver_agent')

@@ -58,7 +58,7 @@ class MariaDB(Server):
 
 @form.in_long_form
 class LongMariaDB(MariaDB):
-    """Of what SQLite shows as well."""
+    """Tests that pass with SQLite as well."""
 
 
 @form.in_long_form
@@ -80,7 +80,7 @@ class TestSchemaOnPostgreSQL(store.Schema):
 
 
 class Races(store_base.StoreTestCase):
-    """Of two transactions that meet, as SQLite's never do."""
+    """Two transactions that conflict, as SQLite's never do."""
 
     def test_a_placement_that_is_put_back_stays(self):
         """A node confirms a removal which is over."""
@@ -112,7 +112,7 @@ def _on(server, *cases):
                                    '__doc__': case.__doc__})
 
 
-# What depends on a server's clock, locks and isolation.
+# Tests that depend on a server's clock, locks and isolation.
 _SHORT = (transactions.Writers, transactions.Marks, leases.Leases, Races)
 _LONG = (store.Store, requests.Requests, node_reports.NodeReports, ways.Order,
          ways.Migration, zones.Zones)

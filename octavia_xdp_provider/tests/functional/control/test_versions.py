@@ -80,7 +80,7 @@ class TestVersions(control.ControlTestCase):
         self.start_controller_process(is_next=False)
         self.be_next()
         self.restart_driver(f'[upgrade_levels]\ndriver = {rpc.VERSION}')
-        # What a pinned agent speaks: rpc.NodesClient has that by default.
+        # The version of a pinned agent, which rpc.NodesClient has by default.
         self.assert_works(self.node())
 
     def test_without_a_pin_the_next_driver_and_node_are_told_what_to_do(self):

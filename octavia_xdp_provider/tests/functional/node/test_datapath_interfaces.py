@@ -58,13 +58,13 @@ class TestInterfaces(private_node.TwoNamespaces):
         before = self.programs('up0', 'up1')
         self.assertNotEqual(before[0], before[1])
 
-        # What is static in the program: one for all takes over.
+        # Settings that are constants of the program: a new program takes over.
         self.datapath.set_node(datapath.NodeSettings(
             NODE, flags=datapath.NodeFlag.FIB))
         fib = self.programs('up0', 'up1')
         self.assertEqual(fib[0], fib[1])
         self.assertNotIn(fib[0], before)
-        # What is read from a map, and what has not changed, needs none.
+        # Settings in maps and unchanged ones need no new program.
         for settings in (datapath.NodeSettings(NODE, flags=(
                 datapath.NodeFlag.FIB | datapath.NodeFlag.ECHO)), ) * 2:
             self.datapath.set_node(settings)

@@ -71,7 +71,7 @@ class TestDrops(private_node.TwoNamespaces):
             file.write(f'[agent]\nrun_directory = {folder}\n'
                        f'[datapath]\npin_directory = {self.pins}\n'
                        f'library = {private_node.library_path()}\n')
-        # Nobody is in it: each packet is lost.
+        # The service has no members: each packet is lost.
         self.datapath.set_service(
             private_node.DNS, [],
             datapath.Settings(slots=private_node.SLOTS))
@@ -106,7 +106,7 @@ class TestDrops(private_node.TwoNamespaces):
                 '198.51.100.7', VIP, 1024, port, b'question'))
 
     def total(self, process, **fields):
-        """Of the rows with these fields, once all packets are in them."""
+        """Return packets in rows with these fields, once all are counted."""
         for _ in range(READINGS):
             line = json.loads(process.stdout.readline())
             rows = [row for row in line['drops']

@@ -30,7 +30,7 @@ Outcome = datapath.Outcome
 
 
 class TestExplain(ctl_node.Node):
-    """What is explained is what happens, and leaves no trace."""
+    """Explanations match what happens, and change nothing."""
 
     def setUp(self):
         super().setUp()

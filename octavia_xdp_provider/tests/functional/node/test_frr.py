@@ -18,7 +18,7 @@ from octavia_xdp_provider.tests.functional.support import frr
 from octavia_xdp_provider.tests.functional.support import hosts
 from octavia_xdp_provider.tests.support import form
 
-# As in the guide.
+# The guide's addresses.
 ROUTER, ROUTER_ADDRESS = 'router', '198.51.100.1'
 NODES = {'lb1': '198.51.100.11', 'lb2': '198.51.100.12'}
 NETWORKS = ('203.0.113.0/24', '2001:db8:113::/64')
@@ -49,7 +49,7 @@ class FrrCase(hosts.HostsCase):
 
     def _address(self, host, link, address):
         namespaces.address(self.lab, host, link, f'{address}/24')
-        # What the guide calls [agent] next_hop_v6.
+        # The guide's [agent] next_hop_v6.
         namespaces.address(self.lab, host, link, f'{_v6(address)}/64')
 
     def start_frr(self, host, *daemons):
@@ -102,7 +102,7 @@ class FrrCase(hosts.HostsCase):
                   lambda: self.next_hops(prefix) == set(nodes))
 
     def neighbour(self, node):
-        """What the router's bgpd has of a node."""
+        """Return the state of a node's session in the router's bgpd."""
         shown = self.router.show('bgp', 'neighbors', NODES[node])
         return (shown or {}).get(NODES[node], {})
 

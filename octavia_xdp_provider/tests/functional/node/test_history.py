@@ -161,7 +161,7 @@ class TestNodeThatBoots(private_node.PrivateState, reporting.NodeApiTestCase):
         self.assertEqual([], self.broken(self.later, node))
         self.assertEqual([], node.without)
         self.assertEqual([], node.datapath.faults())
-        # What it is told it tells others.
+        # It passes on the history that it was given.
         changes, = node.reconciler.held['lb']['history'].values()
         self.assertEqual([{'m3': 0}],
                          [change['members'] for change in changes])

@@ -77,13 +77,13 @@ flows_max = 4096
                        '--no-wait', '--timeout=60', *words)
 
     def plug(self, vm):
-        """As os-vif does with hybrid plugging."""
+        """Plug the port as os-vif does with hybrid plugging."""
         self.vsctl('--may-exist', 'add-br', 'br-int', '--', '--may-exist',
                    'add-port', 'br-int', f'qvo{vm.port[:11]}', '--', 'set',
                    'Interface', f'qvo{vm.port[:11]}',
                    f'external_ids:iface-id={vm.port}')
 
-    # What is wanted, and reported
+    # Wanted state, and reports
 
     def want(self, *documents, removed=(), refused=None):
         """(kind, document)…"""
@@ -259,7 +259,7 @@ class TestAgent(AgentTestCase):
         self.exchange(client, accepted)
         self.end(signal.SIGTERM)
         self.change_layout(1)
-        # As the guide has it; with one listener, a silent connection stays.
+        # The guide's procedure: with one listener, an idle connection lives.
         shutil.rmtree(self.folder)
         self.start()
         self.wait_served(self.vm)

@@ -78,7 +78,7 @@ class Tap:
 
 
 class Behind:
-    """What comes out of a veth."""
+    """Captures the packets that leave a veth."""
 
     def __init__(self, test):
         vm = hypervisor.VirtualMachine(0, test)
@@ -123,7 +123,7 @@ class TestOffloads(hypervisor.Hypervisor):
                 for state in self.host.entries()}[version]
 
     def segments(self, version, start):
-        """What an LB node sends of one write of the client's."""
+        """Return an LB node's packet for one write of the client."""
         layer, client, vip, _ = FAMILIES[version]
         for number in range(SEGMENTS):
             # as the kernel sends: ids that stay the same without DF would

@@ -204,6 +204,6 @@ class TestUnderlayInBridge(KernelTestCase):
         for self.sid in (False, True):
             self.exchange_often()
         self.assertGreaterEqual(self.answered(), 4 * TIMES)
-        # What is the hypervisor's own goes through the bridge.
+        # The hypervisor's own traffic goes through the bridge.
         fabric.command('ip', 'netns', 'exec', self.client, 'ping', '-c', '1',
                        '-W', '60', fabric.OWN)

@@ -78,7 +78,7 @@ class TestTooBig(hypervisor.HypervisorWithVm):
         return after.get('SENT_TOO_BIG', 0) - before.get('SENT_TOO_BIG', 0)
 
     def path_mtu(self, version):
-        """What the VM's kernel knows of the path to the client."""
+        """Return the path MTU to the client in the VM's kernel."""
         family, client = ((socket.AF_INET, fabric.CLIENT) if version == 4
                           else (socket.AF_INET6, fabric.CLIENT6))
         with self.socket(self.vm.namespace, family,
@@ -87,7 +87,7 @@ class TestTooBig(hypervisor.HypervisorWithVm):
             return client_socket.getsockopt(*PATH_MTU[version])
 
     def forget(self):
-        """What the VM has learned of paths."""
+        """Remove the path MTUs that the VM has learned."""
         for version in FAMILIES:
             self.run_in(self.vm.namespace, 'ip', f'-{version}', 'route',
                         'flush', 'cache')
@@ -120,7 +120,7 @@ class TestTooBig(hypervisor.HypervisorWithVm):
             self.assertEqual(0, self.statistic(name))
 
     def statistic(self, name):
-        """Of the VM's kernel."""
+        """Return a counter of the VM's kernel."""
         if name.startswith('Icmp6'):
             lines = self.run_in(self.vm.namespace, 'cat', '/proc/net/snmp6')
             return int(dict(line.split() for line in
@@ -143,7 +143,7 @@ class TestTooBig(hypervisor.HypervisorWithVm):
         return server, client
 
     def error_of(self, opened):
-        """What the kernel has to tell about what was sent."""
+        """Return the errors that the kernel has queued for sent packets."""
         poll = select.poll()
         poll.register(opened, 0)
         self.assertTrue(poll.poll(120000))

@@ -42,7 +42,7 @@ class TestSetup(member_tool.Tool):
         self.assertEqual({}, self.check())
 
     def write_version(self, version):
-        """Of the record that a setup leaves."""
+        """Return a field of the record that a setup leaves."""
         def bpftool(*words):
             return json.loads(command('bpftool', '-j', *words) or 'null')
         link, = json.loads(self.run_in(

@@ -21,7 +21,7 @@ FULL = member_tool.FULL
 OTHER_VIP = member_tool.OTHER_VIP
 RUN = pathlib.Path('/run')
 BOOT = pathlib.Path('/proc/sys/kernel/random/boot_id')
-# Of linux/socket.h; the socket module has no name for it.
+# From linux/socket.h; the socket module lacks it.
 SO_NETNS_COOKIE = 71
 # More than there are.
 PLACES_MAX = 1 << 10
@@ -77,7 +77,7 @@ class TestKilled(member_tool.Tool):
 
     @form.in_long_form
     def test_setup_then_remove_though_another_namespace_was_set_up(self):
-        """What one was killed with is not forgotten by another one."""
+        """The next process repairs what a killed one left."""
         before, halfway = self.state(), []
 
         def prepare():
@@ -122,7 +122,7 @@ class TestKilled(member_tool.Tool):
             self.assertFalse(note.exists())
 
     def check_note(self, path, text, is_gone):
-        """What becomes of a qdisc with a note but without a program."""
+        """A qdisc that has a record but no program is handled."""
         before = self.state()
         self.qdisc('add')
         path.write_text(text)
@@ -132,7 +132,7 @@ class TestKilled(member_tool.Tool):
         self.assertEqual(before, self.state())
 
     def qdisc(self, action):
-        """As somebody else does."""
+        """Change the qdisc as another program would."""
         self.run_in(self.member, 'tc', 'qdisc', action, 'dev', 'eth0',
                     'clsact')
 

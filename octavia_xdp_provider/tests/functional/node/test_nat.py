@@ -249,7 +249,7 @@ class TestMoved(NatCase):
                 self.move_vips('n2')
                 for _ in range(10):
                     self.assertEqual(source, ask(client))
-                # What is known holds longer.
+                # Known flows live longer.
                 for node in self.nodes.values():
                     node.seek_udp(0)
                 self.assertEqual(source, ask(client))

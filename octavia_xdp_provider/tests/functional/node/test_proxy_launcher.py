@@ -146,7 +146,7 @@ class TestLauncher(proxies.ProxiesCase):
         self.start_launcher()
         self.start_member()
         pid = self.serve()['pid']
-        # What a process that was taken over can do to what it inherited.
+        # The damage that a stolen process can do to inherited sockets.
         process = os.pidfd_open(pid)
         taken = socket.socket(fileno=ctypes.CDLL(None).syscall(
             SYS_PIDFD_GETFD, process, 3, 0))
@@ -273,7 +273,7 @@ class TestLimits(proxies.ProxiesCase):
             'bytearray(256 << 20)\n'])
         self.assertEqual(-signal.SIGKILL, done.returncode)
         self.assertEqual(200, self.get(proxies.OTHER_VIP)[0])
-        # Whatever the kernel has ended with it is there again.
+        # All that the kernel ended along with it is there again.
         self.wait_state(phase='running', error=None)
         self.assertEqual(200, self.get()[0])
         self.serve(memory_bytes=128 << 20)

@@ -122,7 +122,7 @@ class TestKills(private_node.PrivateState):
                 self.addresses[number] = server.getsockname()
 
     def found(self):
-        """What the tables say: whether each server's member is up."""
+        """Return whether the member of each server is up in the tables."""
         return {member.check - 1: member.healthy
                 for service in self.datapath.services()
                 for member in self.datapath.members(service.key)}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What somebody reaches who has taken over a process that needs no root.
+"""The reach of an attacker who has taken over a process without root.
 
 Under the shipped unit, as its user, beside the node's other processes.
 """
@@ -40,7 +40,7 @@ class StolenCase(node_units.UnitsTestCase):
         self.assertEqual(
             [node_units.RUN + name for name in written],
             [path for path in findings['written']
-             # Of the machine that tests run on.
+             # Paths of the machine that runs the tests.
              if not path.startswith(private_systemd.OPEN)])
         self.assertEqual(
             [node_units.RUN + name for name in connected],

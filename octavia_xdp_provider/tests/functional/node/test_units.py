@@ -43,8 +43,8 @@ class TestNodeUnits(node_units.UnitsTestCase):
         self.assertTrue(self.kernel_has_program())
 
     def check_users(self):
-        """Who has a user of its own has it, does its work as that, and
-        reaches no more of the others' files than it must."""
+        """Each unit runs as its own user, works, and can reach no more of
+        the others' files than it needs."""
         for unit, user in (('hc', HC), ('exabgp', BGP)):
             pid = self.systemd.shown(unit, 'MainPID')
             self.assertEqual(f'{user}\n', self.systemd.run(
@@ -100,7 +100,7 @@ class TestNodeUnits(node_units.UnitsTestCase):
         self.assertIn('hanging', self.health()[1])
         self.wait('restart', lambda: self.restarts('agent') > 0)
         self.assertIn('Hanging: ', self.systemd.log('agent'))
-        # What faulthandler writes when systemd ends it.
+        # The output of faulthandler when systemd ends the process.
         self.assertIn('Fatal Python error: Aborted',
                       self.systemd.log('agent'))
         self.systemd.run('fuser', '--kill', f'{RUN}/datapath.lock',

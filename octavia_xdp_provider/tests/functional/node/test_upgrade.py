@@ -183,7 +183,7 @@ class TestWithPackets(upgrading.WithPackets):
         self.assert_counted()
 
     def test_flows_that_begin_before_the_switch_are_remembered(self):
-        """What packets remember after all else was copied comes along."""
+        """Flows remembered after the rest was copied are taken over."""
         ports = range(25000, 25400)
         process = self.child(1002, link_updates='S')
         self.wait_until_stopped(process)
@@ -220,7 +220,7 @@ class TestWithManyServices(upgrading.WithPackets):
         self.tick()
 
     def tick(self):
-        """As the agent does; what is noted for packets is once a second."""
+        """Wait as the agent does: packets' notes change once a second."""
         time.sleep(1.1)
         with self.open_layout() as opened:
             opened.tick()

@@ -26,7 +26,7 @@ class DeathCase(upgrading.WithPackets):
                 else self.OTHER)
 
     def pinned_layout(self):
-        """Whose library opens it; the other one says that it cannot."""
+        """Return the library that opens it; the other one must refuse."""
         layouts = []
         with self.inside(self.node):
             for layout in (upgrading.LAYOUT, self.OTHER):
@@ -116,7 +116,7 @@ class TestMapsCopied(DeathCase):
         self.assertGreater(new, 5 // STRIDE)
 
     def next_opener(self, target):
-        """Who comes next differs from death to death."""
+        """The next process to open it differs from death to death."""
         self.deaths += 1
         kind = self.deaths % 3
         if kind == 0:

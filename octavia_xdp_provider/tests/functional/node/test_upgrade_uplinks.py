@@ -53,7 +53,7 @@ class TestRefusedHalfway(upgrading.WithPackets):
     UPLINKS = 3
 
     def refuse(self, layout, updates):
-        """What the one says who fails."""
+        """A failed upgrade gives its reason, and changes nothing."""
         before = self.state()[2:], self.program()
         with self.stream:
             time.sleep(0.1)
@@ -165,7 +165,7 @@ class TestInterfacesComeAndGo(upgrading.WithPackets):
 
     @form.in_long_form
     def test_uplink_that_was_gone_before_is_left_out(self):
-        """What the settings name need not be there."""
+        """Interfaces that the settings name may be absent."""
         self.uplinks.append(self.more)
         self.set_uplinks(self.node_state)
         self.uplinks.pop()
@@ -202,7 +202,7 @@ class TestInterfacesComeAndGo(upgrading.WithPackets):
         self.assert_counted()
 
     def test_attaching_waits_for_the_upgrade(self):
-        """Whoever wants to attach waits, and then has to open again."""
+        """An attachment waits, and then has to open the node again."""
         with self.stream:
             process = self.child(1002, link_updates='S')
             self.wait_until_stopped(process)

@@ -58,7 +58,7 @@ class TestUplinkMonitor(routed.MonitoredUplinks):
         self.ip(ROUTERS[0], 'address', 'del', '198.51.101.1/24', 'dev',
                 'node')
         with namespaces.link(self.lab, NODE) as route:
-            # As after some time without an answer.
+            # The state after some time without an answer.
             route.neigh('set', dst='198.51.101.1', ifindex=index,
                         lladdr=self.mac(ROUTERS[0], 'node'),
                         state='failed')

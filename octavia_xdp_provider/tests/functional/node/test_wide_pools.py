@@ -35,7 +35,7 @@ class TestWidePools(private_node.PrivateState):
                 document['pools']['pool']['members']['m1'],
                 address=address, protocol_port=port)
             for number, (address, port) in enumerate(names)}
-        # As it goes through the broker.
+        # The document as sent through the broker.
         return forwarding.plan(spec.for_node(document),
                                forwarding.Context(POLICY))
 

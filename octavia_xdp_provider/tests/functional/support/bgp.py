@@ -129,7 +129,7 @@ class BgpCase(hosts.HostsCase):
                 _communities(shown.get('BGP.community', '')),
                 _communities(shown.get('BGP.large_community', '')),
                 int(shown['BGP.med']) if 'BGP.med' in shown else None,
-                # What BIRD gives to routes without.
+                # BIRD's value for routes without a preference.
                 None if preference == 100 else preference,
                 max(len(path) - 1, 0))
         return routes
@@ -151,6 +151,6 @@ class BgpCase(hosts.HostsCase):
 
 
 def _communities(text):
-    """Of "(65000,1) (65000,2)" or "(65000, 1, 2)"."""
+    """Parse "(65000,1) (65000,2)" or "(65000, 1, 2)"."""
     return [community.replace(' ', '').replace(',', ':')
             for community in re.findall(r'\(([0-9, ]+)\)', text)]

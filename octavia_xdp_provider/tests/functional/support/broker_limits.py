@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What whoever has credentials of a virtual host reaches on the broker, and
-what the broker holds for him."""
+"""The reach of a virtual host's credentials on the broker, and the limits of
+what the broker stores for them."""
 
 import uuid
 

@@ -33,7 +33,7 @@ from octavia_xdp_provider.tests.unit.controller import base as store_base
 BROKER = 'OCTAVIA_XDP_TEST_TRANSPORT_URL'
 DATABASE = 'OCTAVIA_XDP_TEST_DATABASE_URL'
 POSTGRESQL = 'OCTAVIA_XDP_TEST_POSTGRESQL_URL'
-# Of rpc; a test has its own.
+# Names in rpc that each test replaces by its own.
 NAMES = ('EXCHANGE', 'CONTROLLER_TOPIC', 'HEARTBEAT_TOPIC', 'NODE_TOPIC')
 # The tests' user may enter the virtual host of this node.
 HOST = 'lb1'
@@ -158,7 +158,7 @@ class ControlTestCase(waiting.Waiting, base.TestCase):
         result.start()
         return result
 
-    # What Octavia's API does
+    # Octavia's API
 
     def commit(self, key):
         """Octavia commits what it has just asked the driver for."""
@@ -202,5 +202,5 @@ class ControlTestCase(waiting.Waiting, base.TestCase):
         return pool.pool_id
 
     def names(self):
-        """What a process has to put into rpc to take part."""
+        """Return the names that a process sets in rpc to take part."""
         return {name: getattr(rpc, name) for name in NAMES}

@@ -48,7 +48,7 @@ def start(test, octavia, is_next=False):
     :param is_next: whether it has NEXT_VERSION of the interfaces of drivers
         and of nodes.
     """
-    # Of the abstract namespace: nothing is left of it.
+    # An abstract socket leaves no file.
     path, key = f'\0octavia-{test.unique}', secrets.token_bytes(16)
     serve(octavia, path, key)
     process = subprocess.Popen(

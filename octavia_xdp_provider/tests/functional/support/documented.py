@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the documents say that somebody may type."""
+"""The commands that the documents tell readers to type."""
 
 import re
 import shlex

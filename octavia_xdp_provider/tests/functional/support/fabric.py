@@ -81,7 +81,7 @@ def recomputed(packet):
 
 
 def tunnel(inner, to_sid=False, source=NODE):
-    """What an LB node makes of a client's packet (bytes): IPIP, or SRv6.
+    """Return a client's packet as an LB node sends it: in IPIP, or SRv6.
 
     That is IPIP to a SID: which one says whether the inner packet is IPv4 or
     IPv6, as it must where the kernel takes the packet.
@@ -153,7 +153,7 @@ class Fabric(waiting.Waiting, unittest.TestCase):
         return opened
 
     def packets(self, name, interface):
-        """Whole frames of an interface."""
+        """Capture whole frames of an interface."""
         all_protocols = socket.htons(3)
         with namespaces.entered(name):
             opened = socket.socket(socket.AF_PACKET, socket.SOCK_RAW,
@@ -187,7 +187,7 @@ class Fabric(waiting.Waiting, unittest.TestCase):
                         ipv6__conf__default__accept_dad=0)
         set_up(self.member, 'lo', 'eth0')
         set_up(self.client, 'lo', 'gw0', 'lan0', 'lan1')
-        # What leaves lan0 is read as bytes: whole, and with checksums.
+        # Tests read lan0's frames as bytes: complete, and with checksums.
         self.offloads(self.client, 'lan0', 'tx', 'off', 'tso', 'off', 'gso',
                       'off')
 
@@ -233,5 +233,5 @@ class Fabric(waiting.Waiting, unittest.TestCase):
             self.send(self.through_node(frame))
 
     def through_node(self, frame):
-        """What an LB node makes of a client's frame."""
+        """Return a client's frame as an LB node sends it."""
         return tunnel(frame[14:], self.to_sid)

@@ -42,7 +42,7 @@ def _child(main, words, prepare, out, err):
             os.dup2(empty.fileno(), 0)
         os.dup2(out.fileno(), 1)
         os.dup2(err.fileno(), 2)
-        # What the runner of the tests has put there.
+        # The files that the test runner has put there.
         sys.stdout, sys.stderr = (
             io.TextIOWrapper(io.FileIO(number, 'w', closefd=False))
             for number in (1, 2))

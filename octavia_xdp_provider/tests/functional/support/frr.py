@@ -26,7 +26,8 @@ def example(title):
 
 
 def _bfdd_has_a_socket():
-    """Of its own, for other programs, as before FRR 10."""
+    """Return whether bfdd has a socket for other programs, as before FRR 10.
+    """
     return '--bfdctl' in subprocess.run(
         [DAEMONS / 'bfdd', '--help'], capture_output=True, text=True).stdout
 
@@ -71,7 +72,7 @@ class Frr:
         self._vtysh('-f', file)
 
     def show(self, *words):
-        """What FRR shows as JSON; None while it cannot."""
+        """Return FRR's JSON output, or None while it does not answer."""
         done = self._vtysh('-c', ' '.join(('show', *words, 'json')),
                            check=False)
         try:

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from lab import processes
 
-# Of Debian's galera-4, on which its mariadb-server depends.
+# From Debian's galera-4, on which its mariadb-server depends.
 PROVIDER = pathlib.Path('/usr/lib/galera/libgalera_smm.so')
 DATABASE = 'xdp_test'
 START_S = 60
@@ -48,7 +48,7 @@ class Cluster:
             connection.execute(sa.text(f'CREATE DATABASE {DATABASE}'))
         self.stop()
         shutil.copytree(first, self._directory / '2')
-        # What it lacks comes through rsync's daemon, which is not root.
+        # Missing data comes through rsync's daemon, which is not root.
         self._directory.chmod(0o711)
         (self._directory / '2').chmod(0o777)
         self._launch(1, bootstrap=True)

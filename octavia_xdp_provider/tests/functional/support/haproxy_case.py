@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tests share that send requests through a real HAProxy, on loopback."""
+"""Support for tests that send requests through HAProxy on loopback."""
 
 import http.client
 import json

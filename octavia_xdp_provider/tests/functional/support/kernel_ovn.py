@@ -24,7 +24,7 @@ _LOGGING = ('-vconsole:emer', '-vsyslog:off', '-vfile:off')
 
 
 def missing():
-    """What there is not, in words, or None."""
+    """Return what is missing, or None."""
     if not packages.DIRECTORY.is_dir():
         return ('Open vSwitch is not unpacked: python -m lab.ovn.packages '
                 'does it')
@@ -127,12 +127,12 @@ class Switch(Place):
             'list-br').split(), LONG_S)
 
     def plug(self, tap, port_id):
-        """As os-vif does where there is no need of hybrid plugging."""
+        """Plug a tap as os-vif does without hybrid plugging."""
         self.set('add-port', 'br-int', tap, '--', 'set', 'Interface', tap,
                  f'external_ids:iface-id={port_id}')
 
     def connections(self):
-        """What the kernel's connection tracking has, for Open vSwitch."""
+        """Return the kernel's connections, as Open vSwitch shows them."""
         return self.run('ovs-dpctl', 'dump-conntrack')
 
     def packets(self):

@@ -63,7 +63,7 @@ class NatBed(hosts.HostsCase):
                 address(node, 6 if ':' in prefix else 4))
 
     def move_vips(self, node):
-        """As routers do when another node announces them."""
+        """Move routes as routers do when another node announces them."""
         for vip in VIP.values():
             self.route(vip, node)
 

@@ -56,7 +56,7 @@ class Neutron:
         self._hosts = 0
 
     def subnets(self, name=None, id=None):
-        """As the SDK finds those that a user names."""
+        """Return an object by name or id, as the SDK does."""
         key = id or str(uuid.uuid5(uuid.NAMESPACE_DNS, name))
         self._names.setdefault(key, name)
         return [{'id': key}]
@@ -94,7 +94,7 @@ class Neutron:
 
 
 class HttpError(Exception):
-    """As keystoneauth raises it for an answer that is none of 2xx."""
+    """Stands in for keystoneauth's error for an answer other than 2xx."""
 
     def __init__(self, response):
         super().__init__(response.content)
@@ -147,7 +147,7 @@ class OctaviaApi(fixtures.Fixture):
                 session.add_all(table(name=name) for name in names)
 
     def _settle(self):
-        """What an agent's word does: each change is done."""
+        """Complete each change, as an agent's report does."""
         session = db_api.get_session()
         with session.begin():
             for table in base_models.BASE.metadata.sorted_tables:
@@ -157,7 +157,7 @@ class OctaviaApi(fixtures.Fixture):
 
     def request(self, url, method, json=None, headers=None, params=None,
                 **_more):
-        """As a session of keystoneauth does it."""
+        """Send a request, as a session of keystoneauth does."""
         self._settle()
         request = webob.Request.blank(
             f'{url}?{urllib.parse.urlencode(params or {})}', method=method,

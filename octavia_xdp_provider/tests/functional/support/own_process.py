@@ -14,8 +14,8 @@ def _call(module, function, arguments):
 
 
 def call(module, function, *arguments):
-    """What a function returns that is loaded and called in a process of its
-    own, or raises."""
+    """Call a function in a process of its own, and return its result or raise
+    its exception."""
     context = multiprocessing.get_context('fork')
     with futures.ProcessPoolExecutor(1, context) as pool:
         return pool.submit(_call, module, function, arguments).result(

@@ -62,10 +62,10 @@ exec env -i container=other PATH="$PATH" SYSTEMD_LOG_TARGET=console \
 '''
 _SAME_VERSION = ('import sys; '
                  f'assert sys.version_info[:2] == {sys.version_info[:2]}')
-# What it says when it gives up, as process 1 does not end.
+# Its message when it gives up, since process 1 does not end.
 _FROZEN = 'Freezing execution'
 _TARGET = '[Unit]\nDefaultDependencies=no\n'
-# What has to be otherwise here: programs, which may lie below the /tmp that
+# Settings that differ here: programs, which may be below the /tmp that
 # units do not see, their Python, their log, and nothing of a machine that
 # boots.
 _DROP_IN = '''[Unit]

@@ -40,7 +40,7 @@ KINDS = [
     *itertools.product([name for name in enumerations.ENCAPSULATIONS
                         if name not in ('dscp', 'srv6')], (4, 6), (4, 6)),
     ('dscp', 4, 4), ('dscp', 6, 6), ('srv6', 4, 6), ('srv6', 6, 6)]
-# Of members that are named by an address where nobody is.
+# An address that no host has, as the name of members.
 NAMED = '192.168.0.5'
 TUNNELS = [{'address': OWN[4], 'encapsulation': 'geneve', 'key': 7},
            {'address': OWN[6], 'encapsulation': 'geneve', 'key': 8},

@@ -180,7 +180,7 @@ class ProxiesCase(hosts.HostsCase):
                 os.rmdir(directory)
         return not self.groups.exists()
 
-    # What the agent does.
+    # The agent's part.
 
     def want(self, text, identity=FIRST, **more):
         """Write what is wanted; return its hash."""
@@ -215,7 +215,7 @@ class ProxiesCase(hosts.HostsCase):
         return self.wait_state(identity, phase='running', error=None,
                                configuration_hash=self.want(text, **more))
 
-    # What clients do.
+    # The clients' part.
 
     def start_member(self):
         with namespaces.inside(self.lab, 'member'):

@@ -18,7 +18,7 @@ from octavia_xdp_provider.tests.functional.support import command_line
 from octavia_xdp_provider.tests.functional.support import documented
 from octavia_xdp_provider.tests.functional.support import octavia_api
 
-# What operators have made before, by the names that pages give it.
+# Objects that operators have made before, by the names in the pages.
 FLAVORS = {
     'quic': {'quic': True},
     'rewrite': {'member_port': 'rewrite'},
@@ -108,8 +108,8 @@ class Reader(fixtures.Fixture):
 
 
 def read(pages):
-    """What was refused of pages, by their paths; each in a cloud of its
-    own."""
+    """Return the refused commands of pages, by path; each page runs in a cloud
+    of its own."""
     refused = {}
     for page in pages:
         with Reader() as reader:

@@ -58,7 +58,7 @@ def can_write(path, mode):
 
 
 def written():
-    # What is below another mount is not there.
+    # Paths below another mount are hidden.
     for top in filter(os.path.lexists, sorted(set(writable_mounts()))):
         device = os.lstat(top).st_dev
         for folder, folders, files in os.walk(top):
@@ -76,7 +76,7 @@ def written():
 
 
 def connected():
-    """Of those that somebody listens at in this network namespace."""
+    """Return the Unix sockets with a listener in this network namespace."""
     with open('/proc/self/net/unix') as lines:
         paths = {fields[7] for fields in map(str.split, lines)
                  if len(fields) > 7}

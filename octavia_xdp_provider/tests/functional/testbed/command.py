@@ -30,7 +30,7 @@ for name, host in inventory['switches']['hosts'].items():
 
 
 class Command:
-    """Of a folder with an inventory, and a stand-in for Ansible.
+    """The command with a folder, an inventory, and a stand-in for Ansible.
 
     :ivar switches: where the stand-in leaves what switches get.
     """

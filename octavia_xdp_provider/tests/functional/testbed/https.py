@@ -39,7 +39,7 @@ http {{
 
 
 class Certificate:
-    """Of 127.0.0.1, with the authority that signed it.
+    """Make a certificate of 127.0.0.1, and the authority that signs it.
 
     :ivar authority: a file, as are the others.
     """

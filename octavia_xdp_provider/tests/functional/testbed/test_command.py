@@ -33,7 +33,7 @@ class TestCommand(base.TestCase):
                 in zip(processes, said, strict=True)]
 
     def test_of_many_at_once_exactly_one_wins(self):
-        # None has made the database before.
+        # The database does not exist yet.
         ended = self.at_once(*((owner, ['lb1']) for owner in OWNERS))
         winners = [owner for owner, (status, _)
                    in zip(OWNERS, ended, strict=True) if status == 0]

@@ -43,7 +43,7 @@ class TestPages(waiting.Waiting, PagesCase):
                                self.folder / 'nginx')
 
     def session(self, name=None):
-        """Of a browser of a user, or of somebody."""
+        """Return the session of a user's browser, or of an unknown one."""
         session = requests.Session()
         self.addCleanup(session.close)
         session.trust_env = False
