@@ -119,6 +119,9 @@ class State(TypedDict):
     :ivar restarts: how often it was started again after it had died.
     :ivar listening: whether clients can connect. Only then, and only while
         there is a pid, is somebody there to answer.
+    :ivar judged_hash: of the configuration that ``error`` is about. While it
+        is another one than the agent has written last, the launcher has not
+        reached that one yet.
     """
 
     phase: Phase
@@ -128,6 +131,7 @@ class State(TypedDict):
     restarts: int
     listening: bool
     error: str | None
+    judged_hash: Hash | None
 
 
 LAUNCH_SHAPE = shape.Shape(Launch)

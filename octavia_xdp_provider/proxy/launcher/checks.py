@@ -39,7 +39,8 @@ class Checks:
 
     :ivar pending: what is being checked.
     :ivar accepted: what was accepted last, unless something else is wanted.
-    :ivar problem: why what is wanted cannot be used.
+    :ivar problem: why something that is or was wanted cannot be used.
+    :ivar judged: hash of its configuration.
     :ivar due: when to call ``finish`` or ``begin`` again without an event.
     """
 
@@ -49,6 +50,7 @@ class Checks:
         self.pending: Pending | None = None
         self.accepted: proxy_launch.Launch | None = None
         self.problem: str | None = None
+        self.judged: str | None = None
         self.due = math.inf
         # What was refused, and until when that is not repeated.
         self._refused: Pending | None = None
@@ -89,8 +91,8 @@ class Checks:
             return
         owner = self._machine.user_of(wanted['number'], self._identity)
         if owner is not None:
-            self.problem = f'number {wanted["number"]} is in use by {owner}'
-            self.due = now + _LATER_S
+            self._put_off(wanted, f'number {wanted["number"]} is in use by '
+                          f'{owner}', now)
             return
         try:
             self._machine.take(self._identity, wanted)
@@ -99,11 +101,16 @@ class Checks:
                 self._identity, sockets.endpoints(wanted), listen=False)
             self._machine.check(self._identity, wanted)
         except (orders.NotWhole, OSError) as error:
-            self.problem = str(error)
-            self.due = now + _LATER_S
+            self._put_off(wanted, str(error), now)
         else:
             self.pending = Pending(wanted, now + PENDING_MAX_S)
             self.due = self.pending.until
+
+    def _put_off(self, launch: proxy_launch.Launch, problem: str, now: float
+                 ) -> None:
+        """Note why something cannot be checked now."""
+        self.problem, self.judged = problem, launch['configuration_hash']
+        self.due = now + _LATER_S
 
     def refuse(self, launch: proxy_launch.Launch, text: str, now: float
                ) -> None:
@@ -113,14 +120,14 @@ class Checks:
                       self._identity, text)
         self._refused = Pending(launch, now + attempts.RETRY_S)
         self.accepted = None
-        self.problem = text
+        self.problem, self.judged = text, launch['configuration_hash']
         self.due = self._refused.until
 
-    def cancel(self, problem: str | None) -> None:
+    def cancel(self, problem: str | None, judged: str | None = None) -> None:
         """End a check, as nothing is to be found out."""
         self._end()
         self._refused = None
-        self.problem = problem
+        self.problem, self.judged = problem, judged
 
     def forget(self) -> None:
         self.cancel(None)

@@ -30,10 +30,12 @@ class Order(NamedTuple):
 
     :ivar launch: None if it cannot be used.
     :ivar problem: why it cannot.
+    :ivar hash: of the configuration that it names, if it can be read.
     """
 
     launch: proxy_launch.Launch | None
     problem: str | None = None
+    hash: str | None = None
 
 
 class NotWhole(Exception):
@@ -96,7 +98,8 @@ def _check(text: bytes, numbers: range) -> Order:
     except (ValueError, RecursionError) as error:
         return Order(None, f'{proxy_launch.LAUNCH} is no JSON: {error}')
     problem = _problem(launch, numbers)
-    return Order(None if problem else launch, problem)
+    return Order(None if problem else launch, problem,
+                 launch['configuration_hash'])
 
 
 def _problem(launch: proxy_launch.Launch, numbers: range) -> str | None:

@@ -211,7 +211,7 @@ class Proxy:
         assert self.order is not None
         wanted = self.order.launch
         if wanted is None:
-            self._checks.cancel(self.order.problem)
+            self._checks.cancel(self.order.problem, self.order.hash)
         elif self._is_served(wanted, master):
             self._checks.cancel(None)
             self._trouble = None
@@ -353,10 +353,17 @@ class Proxy:
             'pid': master.pid if master else None,
             'restarts': self._restarts,
             'listening': self._machine.is_listening(self.identity),
-            'error': self._checks.problem or self._trouble}
+            'error': self._checks.problem or self._trouble,
+            'judged_hash': self._judged_hash()}
         if state != self._state:
             self._machine.write_state(self.identity, state)
             self._state = state
+
+    def _judged_hash(self) -> str | None:
+        if self._checks.problem:
+            return self._checks.judged
+        launch = self._checks.accepted or self._served()
+        return launch['configuration_hash'] if launch else None
 
     def _phase(self, master: cgroups.Process | None) -> proxy_launch.Phase:
         if self.order is None:

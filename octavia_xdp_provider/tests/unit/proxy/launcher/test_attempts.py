@@ -48,10 +48,10 @@ class TestNode(base.TestCase):
         self.world.bad.add('bad')
         self.world.deadly.add('deadly')
 
-    def want(self, text, ports=(80,)):
+    def want(self, text, ports=(80,), steps=8):
         self.world.wanted[ID] = world.launch(7, text, ports)
         self.node.look()
-        self.node.step(8)
+        self.node.step(steps)
 
     def state(self):
         return self.world.states[ID]
@@ -135,6 +135,21 @@ class TestNode(base.TestCase):
         self.assertEqual(('refused', 'a', 1, True), tuple(
             self.state()[name] for name in (
                 'phase', 'configuration_hash', 'restarts', 'listening')))
+
+    def test_error_names_the_configuration_that_it_is_about(self):
+        self.want('a')
+        self.assertEqual((None, 'a'), self.judged())
+        self.want('bad')
+        self.assertEqual('bad', self.judged()[1])
+        self.assertIsNotNone(self.judged()[0])
+        # The next one has not been checked when it is read.
+        self.want('bad too', steps=1)
+        self.assertEqual('bad', self.judged()[1])
+        self.want('deadly', steps=200)
+        self.assertEqual('deadly', self.judged()[1])
+
+    def judged(self):
+        return self.state()['error'], self.state()['judged_hash']
 
     def test_what_runs_is_left_alone_by_the_next_launcher(self):
         self.want('a')
