@@ -24,8 +24,8 @@ from octavia_xdp_provider.config import options
 from octavia_xdp_provider.manage import app
 
 DAEMONS = ('octavia-xdp-agent', 'octavia-xdp-controller',
-           'octavia-xdp-host-agent', 'octavia-xdp-proxy-launcher',
-           'octavia-xdp-result-handler')
+           'octavia-xdp-host-agent', 'octavia-xdp-proxy-agent',
+           'octavia-xdp-proxy-launcher', 'octavia-xdp-result-handler')
 # What argparse itself calls the groups of arguments without a group.
 OWN_GROUPS = ('positional arguments', 'options')
 

@@ -53,6 +53,7 @@ _COMMANDS = {
     'octavia-xdp-host-agent': 'makes a hypervisor serve members in its VMs',
     'octavia-xdp-manage': "the operator's command on a control host",
     'octavia-xdp-member': 'prepares a member of load balancers',
+    'octavia-xdp-proxy-agent': 'makes a proxy node serve load balancers',
     'octavia-xdp-proxy-launcher': 'HAProxy processes of a proxy node',
     'octavia-xdp-result-handler': 'health results into the lookup tables',
     'octavia-xdp-status': 'is this control host ready for this release',

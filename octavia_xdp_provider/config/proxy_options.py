@@ -18,6 +18,12 @@ proxy_opts = [
                     'told what to run, and says what runs. It must belong to '
                     'root; only its subdirectories "wanted" and "secrets" '
                     'belong to the agent.'),
+    cfg.StrOpt('state_directory',
+               default='/var/lib/octavia-xdp-proxy',
+               help='Directory of the agent\'s own files: the last state '
+                    'received from a controller, which the agent uses while '
+                    'no controller answers, including after a restart, and '
+                    'the number of each load balancer.'),
     cfg.StrOpt('haproxy',
                default='/usr/sbin/haproxy',
                help='The program, HAProxy 2.6 or later. After an update of '
@@ -62,6 +68,44 @@ proxy_opts = [
                     'at once, its listening sockets are closed, so that the '
                     'load balancer is seen to be down. It is tried again at '
                     'intervals of half a minute.'),
+    cfg.IntOpt('connections',
+               default=20000, min=1, max=900000,
+               help='Maximum number of clients\' connections that a load '
+                    'balancer has on this node at a time. Further ones wait '
+                    'in the kernel\'s queue. A change replaces all HAProxy '
+                    'processes.'),
+    cfg.IntOpt('threads',
+               default=1, min=1, max=64,
+               help='Number of threads of each HAProxy process. A change '
+                    'replaces all HAProxy processes.'),
+    cfg.IntOpt('memory',
+               default=1024, min=64, max=1048576,
+               help='Maximum memory of a load balancer, in MiB, including '
+                    'that of processes which end their last connections '
+                    'after a change. A connection takes about 35 KiB, and '
+                    'twice as much with TLS.'),
+    cfg.IntOpt('cpu_weight',
+               default=100, min=1, max=10000,
+               help='Share of CPU time of each load balancer in relation to '
+                    'others, as cpu.weight of cgroups.'),
+    cfg.IntOpt('stop_after',
+               default=3600, min=1, max=86400,
+               help='Seconds that a process which is replaced, or no longer '
+                    'wanted, may serve the connections that it has.'),
+    cfg.IntOpt('listeners_max',
+               default=4096, min=1, max=65536,
+               help='Number of listeners that the scheduler places on this '
+                    'node at most.'),
+    cfg.IntOpt('report_interval',
+               default=5, min=1, max=10,
+               help='Seconds between two full comparisons with the '
+                    'controller, which repair whatever was lost. A change is '
+                    'fetched at once.'),
+    cfg.StrOpt('listen',
+               help='Address and port, such as 127.0.0.1:9109, where the '
+                    'agent answers GET /metrics (Prometheus) and GET '
+                    '/healthcheck, without authentication. Default: it does '
+                    'not listen.'),
     cfg.StrOpt('launcher_listen',
                help='Address and port, such as 127.0.0.1:9108, where the '
                     'launcher answers GET /metrics (Prometheus) and GET '
@@ -84,7 +128,7 @@ def check(conf: cfg.ConfigOpts) -> None:
             raise option_values.ConfigurationError(
                 f'[{GROUP}] number_min: {first} to {last} contains uids that '
                 f'systemd gives away, {low} to {high}')
-    for name in ('run_directory', 'haproxy'):
+    for name in ('run_directory', 'state_directory', 'haproxy'):
         if not conf.proxy[name].startswith('/'):
             raise option_values.ConfigurationError(
                 f'[{GROUP}] {name}: {conf.proxy[name]!r} is not an absolute '
@@ -92,4 +136,5 @@ def check(conf: cfg.ConfigOpts) -> None:
     if '/' in conf.proxy.namespace or not conf.proxy.namespace.strip('.'):
         raise option_values.ConfigurationError(
             f'[{GROUP}] namespace: {conf.proxy.namespace!r} is no name')
-    option_values.listening_address(conf, GROUP, 'launcher_listen')
+    for name in ('listen', 'launcher_listen'):
+        option_values.listening_address(conf, GROUP, name)

@@ -40,6 +40,8 @@ class Agent:
     # in words.
     check: str
     machine: str
+    # What goes on without the agent.
+    remains = 'the kernel goes on forwarding'
     _worker: agent_worker.Worker
     _link: agent_link.Link
     _server: oslo_messaging.MessageHandlingServer
@@ -105,8 +107,8 @@ class Agent:
             self._server.wait()
         worker.join()
         talk.join(TALK_ENDS_S)
-        LOG.info('%s %s has stopped; the kernel goes on forwarding.',
-                 self.title, self._conf.host)
+        LOG.info('%s %s has stopped; %s.', self.title, self._conf.host,
+                 self.remains)
         self._end()
         return 0
 

@@ -21,6 +21,7 @@ from octavia_xdp_provider.host import member_counters
 from octavia_xdp_provider.host import metrics as host_metrics
 from octavia_xdp_provider.process import loops
 from octavia_xdp_provider.process import monitoring
+from octavia_xdp_provider.proxy.agent import metrics as proxy_metrics
 from octavia_xdp_provider.proxy.launcher import metrics as launcher_metrics
 from octavia_xdp_provider.result_handler import metrics as handler_metrics
 
@@ -37,7 +38,7 @@ _REGISTERED = re.compile(
 def names():
     """Of all series, as queries name them."""
     series = set(_of_checker())
-    for registry in (_agent(), _controller(), _host(),
+    for registry in (_agent(), _controller(), _host(), _proxy(),
                      handler_metrics.Metrics().registry,
                      launcher_metrics.Metrics({}).registry):
         series.update(family.name + ending for family in registry.collect()
@@ -88,6 +89,15 @@ def _host():
         mock.Mock(answered_at=0.0), mock.Mock(
             held={}, facts=facts), types.SimpleNamespace(is_known=True),
         member_counters.Carried()))
+    return registry
+
+
+def _proxy():
+    registry = prometheus_client.CollectorRegistry()
+    proxy_metrics.Metrics(registry)
+    registry.register(proxy_metrics.Collector(
+        mock.Mock(wanted=None, answered_at=0.0),
+        mock.Mock(held={}, launcher_problem=None)))
     return registry
 
 

@@ -106,9 +106,11 @@ class ProxiesCase(hosts.HostsCase):
     """Needs root.
 
     :ivar limits: whether the launcher must limit memory and time.
+    :ivar options: further lines of its configuration.
     """
 
     limits = False
+    options = ''
     haproxy = HAPROXY
 
     def setUp(self):
@@ -140,7 +142,7 @@ class ProxiesCase(hosts.HostsCase):
             f'[proxy]\nrun_directory = {self.run_directory}\n'
             f'namespace = {self.lab.namespace("proxy")}\n'
             f'limits = {self.limits}\ncgroup = {self.cgroup}\n'
-            f'haproxy = {self.haproxy}\n')
+            f'haproxy = {self.haproxy}\n{self.options}')
         self.addCleanup(path.unlink, missing_ok=True)
         with open(self.lab.logs / 'launcher.log', 'ab') as log:
             self.launcher = subprocess.Popen(

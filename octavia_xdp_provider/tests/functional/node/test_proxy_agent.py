@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The agent of a proxy node with the real launcher and a real HAProxy."""
+
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+
+from octavia_xdp_provider.proxy.render import settings as render
+from octavia_xdp_provider.tests.functional.support import proxies
+from octavia_xdp_provider.tests.functional.support import proxy_agent
+from octavia_xdp_provider.tests.support import proxied as documents
+
+FIRST, SECOND = proxies.FIRST, proxies.SECOND
+
+
+def document(identity=FIRST, vip=proxies.VIP, policies=(),
+             member=proxies.MEMBER, **more):
+    made = documents.web(policies, members={'m': documents.member(member)},
+                         **more)
+    return {**made, 'id': identity, 'vip_address': vip}
+
+
+def tagged(text):
+    """Policies by which requests are answered with a redirect to this."""
+    return {'to': documents.policy(
+        'REDIRECT_TO_URL', {'all': documents.rule(value='/')},
+        redirect_url=f'http://example.com/{text}')}
+
+
+class TestProxyAgent(proxies.ProxiesCase):
+
+    def setUp(self):
+        super().setUp()
+        # Uids that no other test uses meanwhile.
+        first = 1_000_000 + 16 * os.getpid()
+        self.options = f'number_min = {first}\nnumber_max = {first + 15}\n'
+        self.control = pathlib.Path(tempfile.mkdtemp(
+            prefix='octavia-xdp-control-'))
+        self.addCleanup(shutil.rmtree, self.control)
+        self.as_of, self.generations = 0, {}
+        self.agent = None
+        self.addCleanup(self.kill_agent)
+        self.start_launcher()
+        self.start_member()
+
+    def start_agent(self):
+        path = self.control / 'agent.conf'
+        path.write_text(
+            '[DEFAULT]\ntransport_url = fake://\nhost = proxy1\n'
+            f'[proxy]\nrun_directory = {self.run_directory}\n'
+            f'state_directory = {self.control}/state\n'
+            f'haproxy = {self.haproxy}\nreport_interval = 1\n'
+            'connections = 100\nmemory = 64\nstop_after = 30\n'
+            f'{self.options}')
+        with open(self.lab.logs / 'agent.log', 'ab') as log:
+            self.agent = subprocess.Popen(
+                [sys.executable, proxy_agent.__file__, str(self.control),
+                 '--config-file', str(path)], stdin=subprocess.DEVNULL,
+                stdout=log, stderr=log)
+
+    def kill_agent(self, number=signal.SIGKILL):
+        if self.agent is not None:
+            self.agent.send_signal(number)
+            self.agent.wait()
+        self.agent = None
+
+    def give(self, *wanted):
+        """Have the controller want these documents."""
+        self.as_of += 1
+        entries = []
+        for one in wanted:
+            known = self.generations.get(one['id'])
+            if known is None or known[1] != one:
+                known = self.generations[one['id']] = self.as_of, one
+            entries.append({'id': one['id'], 'generation': known[0],
+                            'document': one})
+        ids = {entry['id'] for entry in entries}
+        removed = sorted(self.generations.keys() - ids)
+        for identity in removed:
+            del self.generations[identity]
+        new = self.control / 'wanted.new'
+        new.write_text(json.dumps({
+            'as_of': self.as_of, 'entries': entries, 'removed': removed}))
+        new.rename(self.control / 'wanted.json')
+
+    def reported(self):
+        path = self.control / 'reported.json'
+        return json.loads(path.read_text()) if path.exists() else {}
+
+    def held(self, identity=FIRST):
+        return self.reported().get('held', {}).get(identity)
+
+    def wait_done(self, identity=FIRST):
+        """Wait until the newest document is reported; return its error."""
+        generation, _ = self.generations[identity]
+
+        def is_done():
+            held = self.held(identity)
+            return held and held['generation'] == generation and held
+        return self.wait(f'{identity} done', is_done)['error']
+
+    def serve(self, *wanted):
+        self.give(*wanted)
+        for one in wanted:
+            self.assertIsNone(self.wait_done(one['id']))
+
+    def location(self):
+        """Return where a request is redirected to."""
+        with proxies.namespaces.inside(self.lab, 'client'):
+            connection = proxies.socket.create_connection(
+                (proxies.VIP, 80), 20)
+        with connection:
+            connection.sendall(b'GET / HTTP/1.0\r\n\r\n')
+            answer = b''.join(iter(lambda: connection.recv(4096), b''))
+        lines = dict(line.lower().split(b': ', 1) for line
+                     in answer.split(b'\r\n') if b': ' in line)
+        return lines[b'location'].decode().rpartition('/')[2]
+
+    def files(self, identity=FIRST):
+        """Return the launch file, and what shows whether files changed."""
+        directory = self.run_directory / 'wanted' / identity
+        return (json.loads((directory / 'launch.json').read_text()),
+                {path.name: (path.stat().st_ino, path.stat().st_mtime_ns)
+                 for path in directory.iterdir()})
+
+    def test_document_is_served_changed_and_removed(self):
+        self.start_agent()
+        self.serve(document())
+        self.assertEqual((200, None), self.get())
+        state = self.state()
+        launch, _ = self.files()
+        self.assertEqual([{'address': proxies.MEMBER, 'port': 80}],
+                         launch['members'])
+        # Another one does not concern it, and gets another number.
+        other = document(SECOND, proxies.OTHER_VIP)
+        self.serve(document(), other)
+        self.assertEqual((200, None), self.get(proxies.OTHER_VIP))
+        self.assertEqual(state, self.state())
+        self.assertNotEqual(launch['number'],
+                            self.files(SECOND)[0]['number'])
+        self.serve(document(policies=tagged('changed')), other)
+        self.assertEqual('changed', self.location())
+        self.assertEqual(state['pid'], self.state()['pid'])
+        self.give(other)
+        self.wait('end', lambda: self.held() is None)
+        self.assertEqual({}, self.state())
+        self.assertRaises(ConnectionRefusedError, self.get,
+                          proxies.OTHER_VIP, 81)
+        self.assertEqual((200, None), self.get(proxies.OTHER_VIP))
+        self.assertEqual([f'{SECOND}.json'], [
+            path.name for path in (
+                self.control / 'state' / 'load-balancers').iterdir()])
+
+    def test_what_haproxy_refuses_is_reported_and_the_old_goes_on(self):
+        self.start_agent()
+        self.serve(document())
+        pid = self.state()['pid']
+        bundle = documents.bundle('bundle')
+        secrets = self.control / 'secrets' / FIRST
+        secrets.mkdir(parents=True)
+        for name in (f'{bundle}.pem', 'ticket-keys'):
+            (secrets / name).write_text('no certificate')
+        refused = document(protocol='TERMINATED_HTTPS',
+                           default_tls_bundle=bundle)
+        self.give(refused)
+        self.assertIn('[ALERT]', self.wait_done())
+        self.assertEqual((200, None), self.get())
+        self.assertEqual(pid, self.state()['pid'])
+        # A document that the agent itself refuses.
+        self.give(document(protocol='TERMINATED_HTTPS'))
+        self.assertIn('default_tls_container_ref', self.wait_done())
+        self.assertEqual((200, None), self.get())
+        self.serve(document(policies=tagged('good')))
+        self.assertEqual('good', self.location())
+
+    def test_nothing_changes_when_the_agent_is_killed(self):
+        self.start_agent()
+        self.serve(document(), document(SECOND, proxies.OTHER_VIP))
+        before = self.files(), self.files(SECOND), self.state()
+        process = self.reported()['process']
+        self.kill_agent()
+        # It has missed a change, and that the other one is gone.
+        self.give(document(SECOND, proxies.OTHER_VIP,
+                           policies=tagged('missed')))
+        (self.control / 'reported.json').unlink()
+        (self.run_directory / 'wanted' / f'.{FIRST}').mkdir()
+        self.start_agent()
+        self.wait('end', lambda: not self.state())
+        self.assertIsNone(self.wait_done(SECOND))
+        self.assertNotEqual(process, self.reported()['process'])
+        self.assertEqual([SECOND], [path.name for path in (
+            self.run_directory / 'wanted').iterdir()])
+        self.assertEqual(before[1][0]['number'],
+                         self.files(SECOND)[0]['number'])
+        before = self.files(SECOND), self.state(SECOND)
+        self.kill_agent()
+        (self.control / 'reported.json').unlink()
+        self.start_agent()
+        self.wait_done(SECOND)
+        self.assertEqual(before, (self.files(SECOND), self.state(SECOND)))
+
+    def test_launcher_that_does_not_run_is_reported(self):
+        self.start_agent()
+        self.serve(document())
+        self.kill_launcher()
+        self.wait('report', lambda: 'octavia-xdp-proxy-launcher' in str(
+            self.reported()['state']['problems']))
+        # HAProxy goes on, and so what is reported of load balancers.
+        self.assertIsNone(self.wait_done())
+        self.give(document(policies=tagged('later')))
+        self.start_launcher()
+        self.assertIsNone(self.wait_done())
+        self.assertEqual('later', self.location())
+        self.wait('report', lambda: not self.reported()['state']['problems'])
+
+    def test_sockets_are_those_of_the_document(self):
+        self.start_agent()
+        self.serve(document())
+        launch, _ = self.files()
+        self.assertEqual(
+            render.socket_variables(document()),
+            {item['name']: (item['address'], item['port'])
+             for item in launch['sockets']})
