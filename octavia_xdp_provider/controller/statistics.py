@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sums the listener statistics of all nodes and sends them to Octavia.
 
-Unless a load balancer has forwarding nat, members answer clients directly, and
-nodes do not see these packets. The fields are:
+Of a listener that proxy nodes serve, these alone count (store/tier_counters):
+connections of clients, bytes that these sent and received, and requests that
+failed. Of others LB nodes count. Unless a load balancer has forwarding nat,
+members answer clients directly, and LB nodes do not see these packets. Their
+fields are:
 
 * ``bytes_in``: bytes of clients' IP packets that were forwarded
 * ``total_connections``: opened flows, recognized by TCP's SYN, SCTP's INIT and

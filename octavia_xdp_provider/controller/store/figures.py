@@ -16,6 +16,7 @@ from octavia_xdp_provider.contracts import host_spec
 from octavia_xdp_provider.controller.store import base
 from octavia_xdp_provider.controller.store import models
 from octavia_xdp_provider.controller.store import rows
+from octavia_xdp_provider.controller.store import tier_counters
 from octavia_xdp_provider.process import ages
 
 
@@ -94,8 +95,9 @@ class FiguresQueries(base.Queries):
     def statistics(self, node_timeout: float) -> dict[str, rows.Statistics]:
         """Return listener id → Statistics, summed over all nodes ever.
 
-        Sums of active flows only include nodes that have the load balancer and
-        are not silent.
+        Only nodes of the tier that serves a listener count. Sums of active
+        flows only include nodes that have the load balancer and are not
+        silent.
 
         :param node_timeout: seconds for which a node may be silent.
         """
@@ -117,7 +119,7 @@ class FiguresQueries(base.Queries):
             ).outerjoin(placement, sa.and_(
                 placement.host == counter.host,
                 placement.load_balancer_id == counter.load_balancer_id)
-            ).group_by(counter.listener_id)
+            ).filter(counter.counts.is_(True)).group_by(counter.listener_id)
             return {key: rows.Statistics(*map(int, sums))
                     for key, *sums in rows_of}
 
@@ -136,20 +138,24 @@ class FiguresQueries(base.Queries):
 
     def traffic_of_nodes(self) -> dict[str, Traffic]:
         """Return sums over the listeners of each node, by host."""
-        return self._traffic(models.ListenerCounter.host)
+        host = models.ListenerCounter.host
+        return self._traffic(host, host != tier_counters.NO_NODE)
 
     def traffic_of_load_balancers(self) -> dict[str, Traffic]:
-        """Return sums over listeners and nodes, by load balancer id."""
-        return self._traffic(models.ListenerCounter.load_balancer_id)
+        """Return sums over listeners and the nodes that count for them, by
+        load balancer id."""
+        counter = models.ListenerCounter
+        return self._traffic(counter.load_balancer_id,
+                             counter.counts.is_(True))
 
-    def _traffic(self, column: Any) -> dict[str, Traffic]:
+    def _traffic(self, column: Any, included: Any) -> dict[str, Traffic]:
         counter = models.ListenerCounter
         with self._database.read_rows() as rows:
             return {row[0]: Traffic(*map(int, row[1:])) for row
                     in rows.execute(sa.select(column, *map(base.Total, (
                         counter.total_bytes, counter.total_flows,
-                        counter.total_drops, counter.active))).group_by(
-                            column))}
+                        counter.total_drops, counter.active))).where(
+                            included).group_by(column))}
 
     def count(self) -> Figures:
         with self._database.read() as session:

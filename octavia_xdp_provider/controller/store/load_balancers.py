@@ -26,6 +26,7 @@ from octavia_xdp_provider.controller.store import bundles
 from octavia_xdp_provider.controller.store import marks
 from octavia_xdp_provider.controller.store import models
 from octavia_xdp_provider.controller.store import rows
+from octavia_xdp_provider.controller.store import tier_counters
 
 # Seconds for which a deletion is remembered.
 TOMBSTONE_S = 7 * 24 * 3600
@@ -264,6 +265,7 @@ def _set_changed(session: orm.Session, row: Any,
     if listeners:
         session.query(models.ListenerCounter).filter(
             models.ListenerCounter.listener_id.in_(listeners)).delete()
+    tier_counters.move(session, before, after)
     _set_document(session, row, after, generation, pending,
                   before, delay_s, gone, promotes)
     if (sealed.options(before).keys() - sealed.options(after).keys()

@@ -193,6 +193,9 @@ class ListenerCounter(Base):
     ``last_*``: last reported values; they restart at 0 when the service is
     created again. ``total_*``: everything that the node ever counted.
     ``active``: number of live flows in the last report, not a counter.
+    ``counts``: whether the node is of the tier that serves the listener, so
+    that these are its figures. ``host``: '' for what the sums of nodes lack
+    since the listener has moved to another tier (tier_counters.py).
     """
 
     __tablename__ = 'listener_counters'
@@ -211,6 +214,7 @@ class ListenerCounter(Base):
     last_bytes_out = sa.Column(sa.BigInteger, nullable=False, default=0)
     total_bytes_out = sa.Column(sa.BigInteger, nullable=False, default=0)
     active = sa.Column(sa.BigInteger, nullable=False, default=0)
+    counts = sa.Column(sa.Boolean, nullable=False, default=True)
 
 
 class Work(Base):

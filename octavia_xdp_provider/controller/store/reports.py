@@ -22,11 +22,14 @@ from sqlalchemy import orm
 
 from octavia_xdp_provider.contracts import errors
 from octavia_xdp_provider.contracts import messages
+from octavia_xdp_provider.contracts import spec
 from octavia_xdp_provider.controller import status
 from octavia_xdp_provider.controller.store import base
 from octavia_xdp_provider.controller.store import histories
 from octavia_xdp_provider.controller.store import marks
 from octavia_xdp_provider.controller.store import models
+from octavia_xdp_provider.controller.store import rows as stored_rows
+from octavia_xdp_provider.controller.store import tier_counters
 
 
 class Taken(NamedTuple):
@@ -42,10 +45,6 @@ class Taken(NamedTuple):
     is_new: bool = False
     all_marked: bool = False
 
-
-# The largest value of a column. A node that resets its counters again and
-# again could exceed it.
-_TOTAL_MAX = 2 ** 63 - 1
 
 _NODES = models.Node.__table__
 _PLACEMENTS = models.Placement.__table__
@@ -93,7 +92,7 @@ class Reports(base.Queries):
                     touched |= _confirm_gone(rows, host, report['as_of'])
             if report['counters']:
                 with orm.Session(rows) as session:
-                    _count(session, host, report['counters'])
+                    _count(session, host, row.role, report['counters'])
                     session.commit()  # flushes; the transaction goes on
             marks.mark(rows, touched, delay_s)
             all_marked = report['state'] is not None and _mark_if_it_counts(
@@ -177,7 +176,7 @@ def _confirm_removed(session: base.Session, host: str, ids: Iterable[str],
             _PLACEMENTS.c.removed_generation <= as_of))
 
 
-def _count(session: Any, host: str,
+def _count(session: Any, host: str, role: str,
            counters: dict[str, dict[str, messages.Counters]]) -> None:
     if not counters:
         return
@@ -186,20 +185,17 @@ def _count(session: Any, host: str,
             models.ListenerCounter.host == host,
             models.ListenerCounter.load_balancer_id.in_(list(counters)))}
     for load_balancer_id, listeners in counters.items():
-        new = listeners.keys() - stored.keys()
-        own = _listeners(session, host, load_balancer_id) if new else ()
+        document = _document(session, host, load_balancer_id) if (
+            listeners.keys() - stored.keys()) else None
         for key, now in listeners.items():
             row = stored.get(key)
             if row is None:
                 # A node cannot count for listeners that it does not have.
-                if key not in own:
+                if document is None or key not in document['listeners']:
                     continue
-                row = models.ListenerCounter(
-                    listener_id=key, host=host, last_bytes=0,
-                    last_flows=0, last_drops=0, last_bytes_out=0,
-                    total_bytes=0, total_flows=0, total_drops=0,
-                    total_bytes_out=0, active=0,
-                    load_balancer_id=load_balancer_id)
+                row = tier_counters.row_of(
+                    load_balancer_id, key, host,
+                    tier_counters.counts(document, key, role))
                 session.add(row)
             elif row.load_balancer_id != load_balancer_id:
                 continue
@@ -225,12 +221,13 @@ def _differs(row: Any, values: dict[str, Any]) -> bool:
     return any(getattr(row, name) != value for name, value in values.items())
 
 
-def _listeners(session: Any, host: str, load_balancer_id: str) -> set[str]:
-    """Return the listeners of a load balancer if it is on the node."""
+def _document(session: Any, host: str, load_balancer_id: str
+              ) -> spec.Document | None:
+    """Return the document of a load balancer if it is on the node."""
     if session.get(models.Placement, (load_balancer_id, host)) is None:
-        return set()
+        return None
     row = session.get(models.LoadBalancer, load_balancer_id)
-    return set(json.loads(row.document)['listeners']) if row else set()
+    return stored_rows.document(row) if row else None
 
 
 def _add(row: Any, now: dict[str, int]) -> None:
@@ -242,7 +239,7 @@ def _add(row: Any, now: dict[str, int]) -> None:
         grown = now[name] - (last if now[name] >= last else 0)
         setattr(row, f'last_{name}', now[name])
         setattr(row, f'total_{name}', min(
-            getattr(row, f'total_{name}') + grown, _TOTAL_MAX))
+            getattr(row, f'total_{name}') + grown, tier_counters.TOTAL_MAX))
 
 
 # Statements that are built once, see base.py.

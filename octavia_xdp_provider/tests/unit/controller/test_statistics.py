@@ -2,6 +2,8 @@
 
 from octavia_xdp_provider.controller import statistics
 from octavia_xdp_provider.controller.octavia import errors
+from octavia_xdp_provider.controller.store import rows
+from octavia_xdp_provider.controller.store import tier_counters
 from octavia_xdp_provider.tests.unit import base
 from octavia_xdp_provider.tests.unit.controller import base as store_base
 
@@ -196,3 +198,81 @@ class TestSums(store_base.StoreTestCase):
         self.assertEqual(3507, self.sums().bytes_out)
         self.assertEqual(3507, statistics.record(
             'listener', *self.sums())['bytes_out'])
+
+
+class TestTiers(store_base.StoreTestCase):
+    """LB node a and proxy node p both count a listener."""
+
+    def create(self, protocol):
+        self.renew()
+        self.store.nodes.register('p', role=rows.PROXY,
+                                  addresses=['192.0.2.1'])
+        for host in ('a', 'p'):
+            self.seen(host, {})
+        self.store.load_balancers.create(self.document(protocol))
+        self.store.placements.place('lb', ['a', 'p'])
+
+    def document(self, protocol):
+        document = base.document()
+        document['listeners']['listener']['protocol'] = protocol
+        document['pools']['pool']['protocol'] = protocol
+        return document
+
+    def move(self, protocol):
+        self.store.load_balancers.change(
+            'lb', lambda before: self.document(protocol))
+
+    def count(self, host, size, flows, drops=0, active=0):
+        super().count(host, {'lb': {'listener': {
+            'bytes': size, 'flows': flows, 'drops': drops, 'active': active,
+            'bytes_out': 2 * size}}})
+
+    def sums(self):
+        return self.store.figures.statistics(60)['listener']
+
+    def test_tier_that_serves_a_listener_counts(self):
+        for protocol, expected in (('TCP', (10, 1, 3, 4, 20)),
+                                   ('HTTP', (7, 2, 5, 6, 14))):
+            self.create(protocol)
+            self.count('a', 10, 1, drops=3, active=4)
+            self.count('p', 7, 2, drops=5, active=6)
+            self.assertEqual(expected, self.sums())
+            self.assertEqual(expected[:4], self.store.figures
+                             .traffic_of_load_balancers()['lb'])
+            self.assertEqual({'a': (10, 1, 3, 4), 'p': (7, 2, 5, 6)},
+                             self.store.figures.traffic_of_nodes())
+
+    def test_sums_go_on_when_a_listener_moves_to_the_other_tier(self):
+        self.create('TCP')
+        self.count('a', 100, 10, active=1)
+        self.count('p', 7, 2, active=6)
+        self.move('HTTP')
+        self.assertEqual((100, 10, 0, 6, 200), self.sums())
+        self.count('p', 8, 3, active=6)
+        self.count('a', 900, 90)
+        self.assertEqual((101, 11, 0, 6, 202), self.sums())
+        self.move('TCP')
+        self.assertEqual((101, 11, 0, 0, 202), self.sums())
+        self.count('a', 901, 91, active=3)
+        self.assertEqual((102, 12, 0, 3, 204), self.sums())
+        self.assertEqual({'a', 'p'}, set(
+            self.store.figures.traffic_of_nodes()))
+
+    def test_node_that_counts_a_moved_listener_later_counts_the_same_way(self):
+        self.create('TCP')
+        self.move('HTTP')
+        self.count('a', 100, 10)
+        self.count('p', 7, 2)
+        self.assertEqual((7, 2, 0, 0, 14), self.sums())
+
+    def test_absurd_counters_do_not_prevent_a_change(self):
+        self.create('TCP')
+        self.count('a', 1, 1)
+        for host in ('b', 'c'):
+            with self.store.database.write() as session:
+                row = tier_counters.row_of('lb', 'listener', host, True)
+                row.total_bytes = tier_counters.TOTAL_MAX
+                session.add(row)
+        self.move('HTTP')
+        self.move('TCP')
+        self.assertLess(0, self.sums().bytes)

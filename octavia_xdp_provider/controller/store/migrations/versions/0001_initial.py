@@ -152,7 +152,8 @@ def _nodes() -> None:
         sa.Column('total_drops', sa.BigInteger, nullable=False),
         sa.Column('last_bytes_out', sa.BigInteger, nullable=False),
         sa.Column('total_bytes_out', sa.BigInteger, nullable=False),
-        sa.Column('active', sa.BigInteger, nullable=False))
+        sa.Column('active', sa.BigInteger, nullable=False),
+        sa.Column('counts', sa.Boolean, nullable=False))
     steps.create_index('listener_counters', 'load_balancer_id')
 
 
