@@ -55,11 +55,6 @@ def _changes(kind, prefix, **notes):
             for name in ('create', 'update', 'delete')]
 
 
-def _refused(kind, prefix):
-    return [Row(kind, 'create, update, delete', REFUSED, tuple(
-        f'{prefix}_{name}' for name in ('create', 'update', 'delete')))]
-
-
 ROWS = [
     *_changes('Load balancer', 'loadbalancer',
               create='Also with all that is below it, in one request.',
@@ -82,8 +77,10 @@ ROWS = [
     Row('Member', 'batch update', DONE, ('member_batch_update',),
         'In one step; also with additive_only.'),
     *_changes('Health monitor', 'health_monitor'),
-    *_refused('L7 policy', 'l7policy'),
-    *_refused('L7 rule', 'l7rule'),
+    *_changes('L7 policy', 'l7policy',
+              create='Also with its rules in a new load balancer. Octavia '
+                     'renumbers the policies of the listener.'),
+    *_changes('L7 rule', 'l7rule'),
     Row('Quota', 'show, list, set, delete', OCTAVIA, (),
         'Octavia counts objects before it asks the driver.'),
     Row('Flavor profile', 'create, update', DONE, ('validate_flavor',),

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables of supported operations and options, from the driver's own data.
 
-``.. xdp-operations::`` renders ``operations.py``, which asks the driver,
+``.. xdp-tiers::`` renders what contracts/tiers.py says of some listeners,
+``.. xdp-operations::`` ``operations.py``, which asks the driver,
 ``.. xdp-support:: listener`` ``driver/support.py``'s SUPPORT of one
 kind of object, ``.. xdp-flavor-keys::`` the KEYS of ``contracts/flavor.py``.
 What a check accepts is found out by asking it, so that the table says what the
 driver says. A check without a question here stops the build.
 """
 
+import dataclasses
 import ipaddress
 
 from docutils import nodes
@@ -18,13 +20,16 @@ from octavia_xdp_provider.api import policy
 from octavia_xdp_provider.contracts import address_policy
 from octavia_xdp_provider.contracts import fields
 from octavia_xdp_provider.contracts import flavor
+from octavia_xdp_provider.contracts import spec
+from octavia_xdp_provider.contracts import tiers
 from octavia_xdp_provider.contracts import zone
 from octavia_xdp_provider.driver import support
 
 # Names by which objects refer to each other; users don't set them.
 IDENTITY = {'loadbalancer_id', 'listener_id', 'pool_id', 'member_id',
-            'healthmonitor_id', 'project_id'}
-CHILDREN = {'listeners', 'pools', 'members', 'healthmonitor', 'default_pool'}
+            'healthmonitor_id', 'l7policy_id', 'l7rule_id', 'project_id'}
+CHILDREN = {'listeners', 'pools', 'members', 'healthmonitor', 'default_pool',
+            'rules'}
 
 POLICY = policy.ApiPolicy(address_policy.AddressPolicy(
     (ipaddress.ip_network('203.0.113.0/24'),),
@@ -34,10 +39,11 @@ POLICY = policy.ApiPolicy(address_policy.AddressPolicy(
 # Values that a check refuses, by the check's name.
 QUESTIONS = {
     'one_of': ['?'],
-    'protocol': ['HTTP'],
     'algorithm': ['?'],
     'session_persistence': [
-        {'type': 'HTTP_COOKIE'}, {'cookie_name': 'x'},
+        {'cookie_name': 'x'},
+        {'type': 'HTTP_COOKIE', 'persistence_timeout': 10},
+        {'type': 'APP_COOKIE', 'cookie_name': 'a b'},
         {'persistence_timeout': 5},
         {'persistence_granularity': '192.0.2.1'}],
     'vip': ['192.0.2.1', '::ffff:203.0.113.1'],
@@ -57,7 +63,70 @@ QUESTIONS = {
     'seconds': [0],
     'codes': ['99'],
     'flavor': [{'unknown': 1}],
+    'inserted_headers': [['?']],
+    'alpn_protocols': [['?']],
+    'ciphers_problem': ['?'],
+    'versions_problem': [['SSLv3'], ['TLSv1.1', 'TLSv1.3']],
+    'url_problem': ['ftp://192.0.2.1/', 'https://example.com/ä'],
+    'text_problem': ['\n'],
 }
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """A listener: ``text``, and what it and its pool differ in from one of
+    TCP that LB nodes serve."""
+
+    text: str
+    listener: dict = dataclasses.field(default_factory=dict)
+    pool: dict = dataclasses.field(default_factory=dict)
+    flavor: dict = dataclasses.field(default_factory=dict)
+
+
+def _of(protocol, pool=None):
+    return {'protocol': protocol}, {'protocol': pool or protocol}
+
+
+CASES = (
+    Case('of UDP or SCTP', *_of('UDP')),
+    Case('of TCP or HTTPS, with SOURCE_IP_PORT or SOURCE_IP'),
+    Case('the same, with the flavor\'s forwarding nat',
+         flavor={'forwarding': 'nat'}),
+    Case('the same, with the flavor\'s forwarding proxy',
+         flavor={'forwarding': 'proxy'}),
+    Case('of TCP or HTTPS, with ROUND_ROBIN or LEAST_CONNECTIONS',
+         pool={'lb_algorithm': 'ROUND_ROBIN'}),
+    Case('the same, served by the hash (algorithms_served_by_hash)',
+         pool={'lb_algorithm': 'ROUND_ROBIN'},
+         flavor={'algorithms_served_by_hash': ['ROUND_ROBIN']}),
+    Case('of TCP or HTTPS, with a connection_limit',
+         {'connection_limit': 100}),
+    Case('the same, with the flavor\'s forwarding nat',
+         {'connection_limit': 100}, flavor={'forwarding': 'nat'}),
+    Case('of TCP or HTTPS, with a pool of PROXY or PROXYV2',
+         *_of('TCP', 'PROXYV2')),
+    Case('of TCP, with a pool of HTTP', *_of('TCP', 'HTTP')),
+    Case('of TCP or HTTPS, with TLS to members', pool={'tls_enabled': True}),
+    Case('of HTTP, TERMINATED_HTTPS or PROMETHEUS', *_of('HTTP')),
+)
+
+
+def served(case):
+    """Return who serves a listener, and what its members see."""
+    document = spec.document('lb', {
+        'vip_address': '203.0.113.10', 'flavor': case.flavor,
+        'listeners': {'listener': {
+            'protocol': 'TCP', 'protocol_port': 80, 'default_pool_id': 'pool',
+            **case.listener}},
+        'pools': {'pool': {'protocol': 'TCP', 'lb_algorithm': 'SOURCE_IP_PORT',
+                           **case.pool}}})
+    if tiers.tier(document, 'listener') == tiers.PROXY:
+        return 'proxy nodes', (
+            'an address of a proxy node; the client\'s is in what the PROXY '
+            'protocol or X-Forwarded-For says')
+    return 'LB nodes', ('an address of an LB node\'s pool'
+                        if flavor.is_nat(case.flavor)
+                        else 'the client\'s address')
 
 
 def _answers(check):
@@ -65,33 +134,30 @@ def _answers(check):
     name = check.__qualname__.partition('.')[0]
     for value in QUESTIONS[name]:
         why, instead, *_ = check(value, POLICY)
-        yield instead if value == '?' else f'{why}; {instead}'
+        yield instead if value in ('?', ['?']) else f'{why}; {instead}'
 
 
 def _word(rule):
     if isinstance(rule, support.Refuse):
         return 'refused'
-    if isinstance(rule, support.NoEffect):
-        return 'no effect'
-    return 'in part' if rule.check else 'done'
+    return ('in part' if rule.check else 'done') + (
+        f', by {rule.by}' if rule.by else '')
 
 
 def _note(rule):
     if isinstance(rule, support.Refuse):
         defaults = [str(value) for value in rule.unless
                     if value not in support.Refuse.unless]
-        if rule.default:
-            defaults.append('Octavia\'s default for a null in a change')
         accepted = (f' Accepted without effect: {", ".join(defaults)}.'
                     if defaults else '')
         return f'{_sentence(rule.why)} {_sentence(rule.instead)}{accepted}'
-    if isinstance(rule, support.NoEffect):
-        return _sentence(rule.why)
-    if rule.check is None:
-        return ''
-    answers = [*_answers(rule.check), *filter(None, ['; '.join(
-        rule.beside or ())])]
-    return ' '.join(_sentence(text) for text in answers)
+    texts = []
+    if rule.only:
+        texts.append('For listeners with protocol '
+                     + ' or '.join(rule.only.protocols) + '.')
+    if rule.check:
+        texts += [_sentence(text) for text in _answers(rule.check)]
+    return ' '.join(filter(None, [*texts, rule.note]))
 
 
 def _sentence(text):
@@ -144,6 +210,16 @@ class SupportTable(Table):
             [(_literals(some), *said) for said, some in names.items()])
 
 
+class TierTable(Table):
+    """Which nodes serve a listener, as contracts/tiers.py decides it."""
+
+    def run(self):
+        return self.table(
+            ('A listener', 'Served by', 'Members see, as the source'),
+            (50, 15, 35),
+            [(case.text, *served(case)) for case in CASES])
+
+
 class OperationTable(Table):
     """What the API can be asked for."""
 
@@ -177,6 +253,7 @@ class ZoneKeys(Table):
 def setup(app):
     app.add_directive('xdp-support', SupportTable)
     app.add_directive('xdp-operations', OperationTable)
+    app.add_directive('xdp-tiers', TierTable)
     app.add_directive('xdp-flavor-keys', FlavorKeys)
     app.add_directive('xdp-zone-keys', ZoneKeys)
     return {'parallel_read_safe': True, 'parallel_write_safe': True}

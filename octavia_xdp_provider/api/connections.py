@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Connection limits: which are supported, and each node's share.
 
-Limits need ``forwarding`` nat, where nodes see both directions. If a node saw
-only packets of clients, packets with forged addresses could exhaust a limit,
-and forged ends of connections could evade it.
+Those that LB nodes keep need ``forwarding`` nat, where nodes see both
+directions; proxies keep the others (contracts/tiers.py). If a node saw only
+packets of clients, packets with forged addresses could exhaust a limit, and
+forged ends of connections could evade it.
 
 LB nodes share no state. Each node that announces the VIPs accepts its share of
 a listener's limit, and all shares add up to the limit; but each is at least 1,
@@ -16,13 +17,18 @@ from octavia_xdp_provider.contracts import spec
 
 _TCP = ('TCP', 'HTTPS')
 
-# The problem of a limit without NAT.
+# The problem of a limit that LB nodes would have to keep without NAT.
 ONLY_NAT: errors.Problem = (
-    'only a listener of a load balancer whose flavor has forwarding nat can '
-    'have a limit: otherwise LB nodes see what clients send and no answers, '
-    'and cannot tell connections from forged packets',
-    'leave it at -1 (no limit), use a flavor with forwarding nat, or limit '
-    'what one source may open by a flavor with new_flow_rate')
+    'LB nodes can keep a limit only if the flavor has forwarding nat: '
+    'otherwise they see what clients send and no answers, and cannot tell '
+    'connections from forged packets',
+    'leave it at -1 (no limit), use a flavor with forwarding nat or one that '
+    'leaves forwarding open, with which proxies keep it, or limit what one '
+    'source may open by a flavor with new_flow_rate')
+NOTE = ('Moves a listener with protocol TCP or HTTPS to proxies, where '
+        'clients beyond the limit wait, unless the flavor has forwarding '
+        'nat, with which LB nodes keep it. Refused for UDP and SCTP, and '
+        'with forwarding tunnel or zero_touch, unless it is -1 (no limit).')
 
 
 def check(doc: spec.Document) -> None:

@@ -16,6 +16,7 @@ from octavia_xdp_provider.contracts import address_policy
 from octavia_xdp_provider.contracts import errors
 from octavia_xdp_provider.contracts import flavor
 from octavia_xdp_provider.contracts import persistence
+from octavia_xdp_provider.contracts import proxy_spec
 from octavia_xdp_provider.contracts import spec
 
 # OXP_MEMBERS_MAX of the datapath, per service
@@ -41,6 +42,7 @@ def check(doc: spec.Document) -> None:
         _pool(doc, vips, pool)
     for listener_id, listener in doc['listeners'].items():
         _allowed_cidrs(vips, listener)
+        _no_layer_7(doc, listener)
         for pool in spec.pools_of(doc, listener):
             _same_protocol(listener, pool)
             _addresses(doc, pool)
@@ -54,6 +56,37 @@ def check(doc: spec.Document) -> None:
                 _same_ports(doc, listener, pool)
     if flavor.value(doc['flavor'], 'member_port') != 'same':
         _check_answer_ports(doc)
+
+
+def check_proxied(doc: spec.Document) -> None:
+    """Check what LB nodes do for proxied listeners, and members of proxies.
+
+    :raises Refused: names the option that breaks a rule.
+    """
+    vips = [ipaddress.ip_address(address) for address in spec.vips(doc)]
+    for listener in doc['listeners'].values():
+        _allowed_cidrs(vips, listener)
+        if listener['protocol_port'] == proxy_spec.HEALTH_PORT and (
+                transport(listener['protocol']) not in _PACKETS):
+            raise errors.Refused(
+                'protocol_port', f'at port {proxy_spec.HEALTH_PORT} LB nodes '
+                'find out whether the load balancer\'s proxies work',
+                'use another port')
+    for pool in doc['pools'].values():
+        _members(vips, pool)
+
+
+def _no_layer_7(doc: spec.Document, listener: spec.Listener) -> None:
+    """Refuse what LB nodes cannot do, and proxies do not for this protocol."""
+    if listener.get('l7policies'):
+        raise errors.Refused(
+            'l7policies', f'a listener with protocol {listener["protocol"]} '
+            'does not read requests', 'use protocol HTTP or TERMINATED_HTTPS')
+    for pool in spec.pools_of(doc, listener):
+        if pool.get('tls_enabled'):
+            raise errors.Refused(
+                'tls_enabled', f'{listener["protocol"]} has no TLS that a '
+                'proxy could do', 'leave it out')
 
 
 def _spread(doc: spec.Document) -> None:
@@ -101,8 +134,10 @@ def _vip_subnets(doc: spec.Document) -> set[str | None]:
 
 
 def _algorithm(doc: spec.Document, pool: spec.Pool) -> None:
-    """Refuse algorithms that nodes do not implement, unless the operator has
-    declared that they are served by a hash."""
+    """Refuse algorithms that LB nodes do not implement, unless the operator
+    has declared that they are served by a hash."""
+    if pool['protocol'] in _PACKETS:
+        return  # No proxy serves them.
     algorithm = pool['lb_algorithm']
     served = flavor.value(doc['flavor'], 'algorithms_served_by_hash')
     if algorithm in flavor.ALGORITHMS or algorithm in served:
@@ -112,10 +147,14 @@ def _algorithm(doc: spec.Document, pool: spec.Pool) -> None:
         'node picks a flow\'s member by a consistent hash of its addresses '
         'and ports, without shared state, so that nodes agree and flows stay',
         'use SOURCE_IP_PORT, which spreads flows by the members\' weights, or '
-        'SOURCE_IP')
+        'SOURCE_IP, or a flavor that leaves forwarding open, with which '
+        'proxies serve it')
 
 
-_TRANSPORTS = {'HTTPS': 'TCP'}
+# Protocols without connections that a proxy could end.
+_PACKETS = ('UDP', 'SCTP')
+_TRANSPORTS = {'HTTPS': 'TCP', 'HTTP': 'TCP', 'TERMINATED_HTTPS': 'TCP',
+               'PROMETHEUS': 'TCP'}
 
 
 def transport(protocol: str) -> str:
@@ -162,19 +201,25 @@ def _rewritten_addresses(doc: spec.Document) -> set[str]:
             for member in pool['members'].values() if 'tunnel' not in member}
 
 
-def _pool(doc: spec.Document, vips: list[address_policy.Address],
-          pool: spec.Pool) -> None:
+def _members(vips: list[address_policy.Address], pool: spec.Pool) -> None:
     if len(pool['members']) > MEMBERS_MAX:
         raise errors.Refused(
             'members', f'a pool holds at most {MEMBERS_MAX} members',
             'split the pool over several load balancers')
-    encapsulation = flavor.value(doc['flavor'], 'encapsulation')
     for member in pool['members'].values():
         address = ipaddress.ip_address(member['address'])
         if address in vips:
             raise errors.Refused(
                 'address', f'{address} is the VIP itself',
                 'use the member\'s own address')
+
+
+def _pool(doc: spec.Document, vips: list[address_policy.Address],
+          pool: spec.Pool) -> None:
+    _members(vips, pool)
+    encapsulation = flavor.value(doc['flavor'], 'encapsulation')
+    for member in pool['members'].values():
+        address = ipaddress.ip_address(member['address'])
         if 'tunnel' in member:
             tunnels.check_end(vips, member)
             continue

@@ -22,14 +22,21 @@ from octavia_xdp_provider.contracts import spec
 LOAD_BALANCER_FIELDS = ('name', 'project_id', 'admin_state_up', 'vip_address',
                         'vip_port_id', 'vip_subnet_id', 'vip_network_id',
                         'flavor')
-LISTENER_FIELDS = ('name', 'admin_state_up', 'protocol', 'protocol_port',
-                   'default_pool_id', 'allowed_cidrs',
-                   'timeout_client_data', 'timeout_member_data',
-                   'connection_limit')
+_TLS_FIELDS = ('tls_ciphers', 'tls_versions', 'alpn_protocols')
+LISTENER_FIELDS = (
+    'name', 'admin_state_up', 'protocol', 'protocol_port', 'default_pool_id',
+    'allowed_cidrs', 'timeout_client_data', 'timeout_member_data',
+    'timeout_member_connect', 'timeout_tcp_inspect', 'connection_limit',
+    'insert_headers', 'default_tls_container_ref', 'sni_container_refs',
+    'client_authentication', 'client_ca_tls_container_ref',
+    'client_crl_container_ref', *_TLS_FIELDS, 'hsts_max_age',
+    'hsts_include_subdomains', 'hsts_preload')
 NO_LIMIT = -1  # Octavia's value of connection_limit
 ADDITIONAL_VIP_FIELDS = ('ip_address', 'port_id', 'subnet_id', 'network_id')
 POOL_FIELDS = ('name', 'admin_state_up', 'protocol', 'lb_algorithm',
-               'session_persistence')
+               'session_persistence', 'tls_enabled', 'tls_container_ref',
+               'ca_tls_container_ref', 'crl_container_ref', *_TLS_FIELDS)
+PERSISTENCE_FIELDS = (*spec.PERSISTENCE, 'cookie_name')
 MEMBER_FIELDS = ('name', 'admin_state_up', 'address', 'protocol_port',
                  'weight', 'backup', 'subnet_id', 'monitor_address',
                  'monitor_port')
@@ -37,6 +44,11 @@ HEALTH_MONITOR_FIELDS = ('name', 'admin_state_up', 'type', 'delay', 'timeout',
                          'max_retries', 'max_retries_down', 'http_method',
                          'url_path', 'expected_codes', 'http_version',
                          'domain_name')
+L7_POLICY_FIELDS = ('admin_state_up', 'action', 'position',
+                    'redirect_pool_id', 'redirect_url', 'redirect_prefix',
+                    'redirect_http_code')
+L7_RULE_FIELDS = ('admin_state_up', 'type', 'compare_type', 'key', 'value',
+                  'invert')
 
 
 def attributes(provider_object: Any) -> spec.Fields:
@@ -100,6 +112,14 @@ def listener(provider_object: Any) -> spec.Fields:
         fields['allowed_cidrs'] = sorted({
             str(ipaddress.ip_network(text, strict=False))
             for text in fields['allowed_cidrs'] or ()}) or None
+    if 'insert_headers' in fields:
+        fields['insert_headers'] = sorted(
+            name for name, value in (fields['insert_headers'] or {}).items()
+            if str(value).lower() == 'true')
+    if 'sni_container_refs' in fields:
+        # Sorted because Octavia's database keeps no order.
+        fields['sni_container_refs'] = sorted(
+            fields['sni_container_refs'] or ())
     return fields
 
 
@@ -109,7 +129,7 @@ def pool(provider_object: Any) -> spec.Fields:
     if 'session_persistence' in fields:
         # Octavia treats an empty one as none.
         fields['session_persistence'] = _pick(
-            fields['session_persistence'] or {}, spec.PERSISTENCE) or None
+            fields['session_persistence'] or {}, PERSISTENCE_FIELDS) or None
     return fields
 
 
@@ -122,6 +142,36 @@ def member(provider_object: Any) -> spec.Fields:
 def health_monitor(provider_object: Any) -> spec.Fields:
     """Return fields of a health monitor."""
     return _pick(provider_object, HEALTH_MONITOR_FIELDS)
+
+
+def l7_policy(provider_object: Any) -> spec.Fields:
+    """Return fields of an L7 policy, without its rules."""
+    return _pick(provider_object, L7_POLICY_FIELDS)
+
+
+def l7_rule(provider_object: Any) -> spec.Fields:
+    """Return fields of a rule of an L7 policy."""
+    return _pick(provider_object, L7_RULE_FIELDS)
+
+
+def l7_policy_tree(provider_object: Any) -> spec.Fields:
+    """Return an L7 policy with its rules."""
+    tree = l7_policy(provider_object)
+    tree['rules'] = {
+        attributes(child)['l7rule_id']: l7_rule(child)
+        for child in attributes(provider_object).get('rules') or []}
+    return tree
+
+
+def listener_tree(provider_object: Any) -> spec.Fields:
+    """Return a listener with its L7 policies, without its default pool."""
+    tree = listener(provider_object)
+    policies = {
+        attributes(child)['l7policy_id']: l7_policy_tree(child)
+        for child in attributes(provider_object).get('l7policies') or []}
+    if policies:
+        tree['l7policies'] = policies
+    return tree
 
 
 def pool_tree(provider_object: Any) -> spec.Fields:
@@ -149,7 +199,8 @@ def load_balancer_tree(provider_object: Any) -> spec.Fields:
     for child in given.get('pools') or []:
         tree['pools'][attributes(child)['pool_id']] = pool_tree(child)
     for child in given.get('listeners') or []:
-        tree['listeners'][attributes(child)['listener_id']] = listener(child)
+        tree['listeners'][attributes(child)['listener_id']] = (
+            listener_tree(child))
         default = attributes(child).get('default_pool')
         if default:
             default_id = attributes(default)['pool_id']

@@ -14,13 +14,17 @@ from collections.abc import Iterator
 from typing import Any
 from typing import cast
 
+from octavia_xdp_provider.api import proxied
 from octavia_xdp_provider.api import rules
 from octavia_xdp_provider.contracts import address_policy
 from octavia_xdp_provider.contracts import changes
 from octavia_xdp_provider.contracts import errors
 from octavia_xdp_provider.contracts import flavor
+from octavia_xdp_provider.contracts import l7_types
 from octavia_xdp_provider.contracts import shape
 from octavia_xdp_provider.contracts import spec
+from octavia_xdp_provider.contracts import tiers
+from octavia_xdp_provider.contracts import views
 
 _DOCUMENT = shape.Shape(spec.Document)
 _CHANGE = shape.Shape(changes.Change)
@@ -28,7 +32,10 @@ _CHANGE = shape.Shape(changes.Change)
 # Fields of a member that a change may have.
 _MEMBER: Any = shape.partial(spec.Member, without=('tunnel', 'way'))
 _HEALTH_MONITOR: Any = shape.partial(spec.HealthMonitor)
-_LISTENER: Any = shape.partial(spec.Listener)
+_L7_RULE: Any = shape.partial(l7_types.Rule)
+_L7_POLICY: Any = shape.partial(l7_types.Policy, rules=shape.by_id(_L7_RULE))
+_LISTENER: Any = shape.partial(spec.Listener,
+                               l7policies=shape.by_id(_L7_POLICY))
 
 
 def _pool(member: Any) -> Any:
@@ -50,7 +57,9 @@ _FIELDS = {'loadbalancer': shape.Shape(_load_balancer(
                _POOL, ('announcing', 'proxies'))),
            'listener': shape.Shape(_LISTENER), 'pool': shape.Shape(_POOL),
            'member': shape.Shape(_MEMBER),
-           'healthmonitor': shape.Shape(_HEALTH_MONITOR)}
+           'healthmonitor': shape.Shape(_HEALTH_MONITOR),
+           'l7policy': shape.Shape(_L7_POLICY),
+           'l7rule': shape.Shape(_L7_RULE)}
 
 
 def read(given: object, policy: address_policy.AddressPolicy | None = None
@@ -79,10 +88,7 @@ def check_change(change: changes.Change,
     """
     _CHANGE.check(change)
     fields = _FIELDS[change['object']]
-    if change['object'] in ('member', 'healthmonitor'):
-        _need(change, 'pool_id')
-    else:
-        _need(change, 'load_balancer_id')
+    _need(change, changes.PARENTS.get(change['object'], 'load_balancer_id'))
     if change['action'] in ('create', 'update'):
         _need(change, 'fields')
         fields.check(change['fields'])
@@ -214,7 +220,22 @@ def validate(doc: spec.Document,
     _DOCUMENT.check(doc)
     if policy:
         _check_addresses(doc, policy)
-    rules.check(doc)
+    rules.check(_for_datapath(doc))
+    if tiers.needs_proxies(doc):
+        rules.check_proxied(doc)
+        proxied.check(views.for_proxy(doc))
+
+
+def _for_datapath(doc: spec.Document) -> spec.Document:
+    """Return a document without what proxy nodes serve, or would serve."""
+    listeners = {key: listener for key, listener in doc['listeners'].items()
+                 if not tiers.cause(doc, listener)}
+    used = tiers.pool_ids(doc, proxied=False)
+    proxied_pools = tiers.pool_ids(doc, proxied=True)
+    return {**doc, 'listeners': listeners, 'pools': {
+        key: pool for key, pool in doc['pools'].items()
+        if key in used or (key not in proxied_pools
+                           and not tiers.pool_cause(doc, pool))}}
 
 
 def _check_addresses(doc: spec.Document,

@@ -10,11 +10,27 @@ from typing_extensions import NotRequired
 from typing_extensions import TypedDict
 
 from octavia_xdp_provider.contracts import errors
+from octavia_xdp_provider.contracts import l7_types
 from octavia_xdp_provider.contracts import sealed
 from octavia_xdp_provider.contracts import shape
 from octavia_xdp_provider.contracts import spec
 
-Kind = Literal['loadbalancer', 'listener', 'pool', 'member', 'healthmonitor']
+Kind = Literal['loadbalancer', 'listener', 'pool', 'member', 'healthmonitor',
+               'l7policy', 'l7rule']
+
+# Of kinds without a load_balancer_id: the field that names the parent.
+PARENTS: dict[str, str] = {
+    'member': 'pool_id', 'healthmonitor': 'pool_id',
+    'l7policy': 'listener_id', 'l7rule': 'l7policy_id'}
+
+# Fields of a policy that Octavia resets when a change sets the action.
+_RESET_BY_ACTION = {
+    'REJECT': ('redirect_pool_id', 'redirect_url', 'redirect_prefix',
+               'redirect_http_code'),
+    'REDIRECT_TO_URL': ('redirect_pool_id', 'redirect_prefix'),
+    'REDIRECT_TO_POOL': ('redirect_url', 'redirect_prefix',
+                         'redirect_http_code'),
+    'REDIRECT_PREFIX': ('redirect_pool_id', 'redirect_url')}
 
 
 @shape.strict
@@ -22,13 +38,15 @@ class Change(TypedDict):
     """A change that the driver requests.
 
     ``object_id``: null if all members of a pool are replaced.
-    ``load_balancer_id``: for all objects but members and health monitors,
-    which have a ``pool_id``. ``fields``: of the object that is created (with
+    ``load_balancer_id``: for all objects but those in PARENTS, which name
+    their parent. ``fields``: of the object that is created (with
     its children) or updated; null resets a field to its default.
     ``members``: the complete new members of the pool, by id. ``pools``: pools
-    created along with a listener, by id. ``listener_id``: the listener whose
-    default pool a new pool becomes. A failover does not change the document,
-    but moves the load balancer to other nodes. ``bundles``: certificates that
+    created along with a listener, by id. ``listener_id``: also the listener
+    whose default pool a new pool becomes. ``incomplete``: whether Octavia
+    creates more than it has told the driver, so that controllers ask for the
+    rest once it is committed. A failover does not change the document, but
+    moves the load balancer to other nodes. ``bundles``: certificates that
     the fields name and that the controllers may not have, by name; sealed for
     them, and never stored with the change.
     """
@@ -39,10 +57,19 @@ class Change(TypedDict):
     load_balancer_id: NotRequired[str]
     pool_id: NotRequired[str]
     listener_id: NotRequired[str | None]
+    l7policy_id: NotRequired[str]
     fields: NotRequired[spec.Fields]
     members: NotRequired[dict[str, spec.Fields]]
     pools: NotRequired[dict[str, spec.Fields]]
+    incomplete: NotRequired[bool]
     bundles: NotRequired[sealed.Bundles]
+
+
+def parent(change: Change) -> str | None:
+    """Return the id of the object that a change names instead of the load
+    balancer, or None."""
+    name = PARENTS.get(change['object'])
+    return cast(str | None, change.get(name)) if name else None
 
 
 def _pool(doc: spec.Document, pool_id: str) -> spec.Pool:
@@ -61,7 +88,7 @@ def _listener(doc: spec.Document, change: Change) -> None:
     if change['action'] == 'delete':
         doc['listeners'].pop(key, None)
     elif change['action'] == 'create':
-        doc['listeners'][key] = _merge('listener', {}, change['fields'])
+        doc['listeners'][key] = spec.complete_listener(change['fields'])
         # Octavia allows to create a listener along with its default pool.
         for pool_id, tree in change.get('pools', {}).items():
             doc['pools'].setdefault(pool_id, spec.complete_pool(tree))
@@ -126,6 +153,66 @@ def _health_monitor(doc: spec.Document, change: Change) -> None:
             dict(change['fields'], id=change['object_id']))
 
 
+def _l7policy(doc: spec.Document, change: Change) -> None:
+    key, listener_id = _object_id(change), change['listener_id'] or ''
+    if listener_id not in doc['listeners']:
+        if change['action'] == 'delete':
+            return
+        raise errors.UnknownObject(f'listener {listener_id}')
+    listener = doc['listeners'][listener_id]
+    policies = listener.get('l7policies', {})
+    if change['action'] == 'delete':
+        policies.pop(key, None)
+        number_policies(policies)
+    elif change['action'] == 'update' and key not in policies:
+        raise errors.UnknownObject(f'l7policy {key}')
+    else:
+        old = cast(spec.Fields, policies.get(key, {}))
+        fields = dict(change['fields'])
+        if change['action'] == 'update':
+            fields.update(dict.fromkeys(_RESET_BY_ACTION.get(
+                fields.get('action') or '', ())))
+        policies[key] = spec.complete_policy({**old, **fields})
+        if policies[key]['position'] != old.get('position'):
+            number_policies(policies, key)
+    doc['listeners'][listener_id] = _merge(
+        'listener', listener, {'l7policies': policies})
+
+
+def number_policies(policies: dict[str, l7_types.Policy],
+                    moved: str | None = None) -> None:
+    """Number the policies of a listener from 1, as Octavia does.
+
+    :param moved: the policy that takes its position from another one, which
+        comes after it then; if it is beyond the last one, the last one.
+    """
+    order = sorted((key for key in policies if key != moved),
+                   key=lambda key: (policies[key]['position'], key))
+    if moved is not None:
+        order.insert(policies[moved]['position'] - 1, moved)
+    for position, key in enumerate(order, 1):
+        policies[key]['position'] = position
+
+
+def _l7rule(doc: spec.Document, change: Change) -> None:
+    key, policy_id = _object_id(change), change['l7policy_id']
+    policy = next((
+        listener['l7policies'][policy_id]
+        for listener in doc['listeners'].values()
+        if policy_id in listener.get('l7policies', {})), None)
+    if policy is None:
+        if change['action'] == 'delete':
+            return
+        raise errors.UnknownObject(f'l7policy {policy_id}')
+    if change['action'] == 'delete':
+        policy['rules'].pop(key, None)
+    elif change['action'] == 'update' and key not in policy['rules']:
+        raise errors.UnknownObject(f'l7rule {key}')
+    else:
+        policy['rules'][key] = _merge(
+            'l7rule', policy['rules'].get(key, {}), change['fields'])
+
+
 def _load_balancer(doc: spec.Document, change: Change) -> None:
     if change['action'] == 'failover':
         return
@@ -141,7 +228,8 @@ def _object_id(change: Change) -> str:
 
 _APPLY = {'loadbalancer': _load_balancer, 'listener': _listener,
           'pool': _pool_change, 'member': _member,
-          'healthmonitor': _health_monitor}
+          'healthmonitor': _health_monitor, 'l7policy': _l7policy,
+          'l7rule': _l7rule}
 
 
 def apply(doc: spec.Document, change: Change) -> spec.Document:

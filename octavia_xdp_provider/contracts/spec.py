@@ -347,13 +347,31 @@ def complete_pool(tree: Fields) -> Pool:
     return cast(Pool, result)
 
 
+def complete_policy(tree: Fields) -> l7_types.Policy:
+    """Return an L7 policy with every field, also of its rules."""
+    result = with_defaults('l7policy', tree)
+    result['rules'] = {key: with_defaults('l7rule', rule)
+                       for key, rule in result['rules'].items()}
+    return cast(l7_types.Policy, result)
+
+
+def complete_listener(tree: Fields) -> Listener:
+    """Return a listener with every field, also of its L7 policies."""
+    result = with_defaults('listener', tree)
+    if 'l7policies' in result:
+        result['l7policies'] = {
+            key: complete_policy(policy)
+            for key, policy in result['l7policies'].items()}
+    return cast(Listener, result)
+
+
 def document(load_balancer_id: str, tree: Fields) -> Document:
     """Build a document from a tree of translate.load_balancer_tree."""
     result = with_defaults('loadbalancer', tree)
     result['version'] = VERSION
     result['id'] = load_balancer_id
     result['listeners'] = {
-        key: with_defaults('listener', value)
+        key: complete_listener(value)
         for key, value in (tree.get('listeners') or {}).items()}
     result['pools'] = {key: complete_pool(value)
                        for key, value in (tree.get('pools') or {}).items()}

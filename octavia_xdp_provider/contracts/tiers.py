@@ -42,7 +42,21 @@ def cause(doc: spec.Document, listener: spec.Listener
         return 'protocol', protocol
     if protocol not in _EITHER:
         return None
-    pools = spec.pools_of(doc, listener)
+    return _cause(doc, spec.pools_of(doc, listener),
+                  listener['connection_limit'])
+
+
+def pool_cause(doc: spec.Document, pool: spec.Pool
+               ) -> tuple[str, object] | None:
+    """Return name and value of the option for which a pool would need proxy
+    nodes if a listener used it, or None."""
+    if pool['protocol'] in ('UDP', 'SCTP'):
+        return None
+    return _cause(doc, [pool], None)
+
+
+def _cause(doc: spec.Document, pools: list[spec.Pool], limit: int | None
+           ) -> tuple[str, object] | None:
     for pool in pools:
         if pool['protocol'] in _PROXIED_POOLS:
             return 'protocol', pool['protocol']
@@ -51,11 +65,11 @@ def cause(doc: spec.Document, listener: spec.Listener
         persistence = pool['session_persistence']
         if persistence and persistence['type'] in _COOKIES:
             return 'session_persistence', persistence['type']
-    return _choice(doc, listener, pools)
+    return _choice(doc, pools, limit)
 
 
-def _choice(doc: spec.Document, listener: spec.Listener,
-            pools: list[spec.Pool]) -> tuple[str, object] | None:
+def _choice(doc: spec.Document, pools: list[spec.Pool], limit: int | None
+            ) -> tuple[str, object] | None:
     """Return the cause of a listener that the datapath can serve, though not
     exactly as asked."""
     forwarding = doc['flavor'].get('forwarding')
@@ -68,8 +82,8 @@ def _choice(doc: spec.Document, listener: spec.Listener,
         algorithm = pool['lb_algorithm']
         if algorithm not in flavor.ALGORITHMS and algorithm not in by_hash:
             return 'lb_algorithm', algorithm
-    if listener['connection_limit']:
-        return 'connection_limit', listener['connection_limit']
+    if limit:
+        return 'connection_limit', limit
     return None
 
 

@@ -12,9 +12,10 @@ from octavia_xdp_provider.driver import support
 def read() -> dict[str | None, Any]:
     """Return option → value for each option of Octavia's [api_settings] that
     the support table names. Options that this Octavia lacks are left out."""
-    names = {rule.default for rules in support.SUPPORT.values()
+    names = {rule.only.default for rules in support.SUPPORT.values()
              for rule in rules.values()
-             if isinstance(rule, support.Refuse) and rule.default}
+             if isinstance(rule, support.Done) and rule.only
+             and rule.only.default}
     values: dict[str | None, Any] = {}
     for name in names:
         with contextlib.suppress(cfg.NoSuchOptError):

@@ -22,6 +22,7 @@ from octavia_xdp_provider.contracts import flavor
 from octavia_xdp_provider.contracts import spec
 from octavia_xdp_provider.contracts import zone
 from octavia_xdp_provider.driver import controller_client
+from octavia_xdp_provider.driver import octavia_rows
 from octavia_xdp_provider.driver import subnets
 from octavia_xdp_provider.driver import support
 from octavia_xdp_provider.driver import transactions
@@ -36,10 +37,14 @@ _TRANSLATE = {
     ('pool', 'update'): translate.pool,
     ('member', 'update'): translate.member,
     ('healthmonitor', 'update'): translate.health_monitor,
+    ('l7policy', 'create'): translate.l7_policy_tree,
+    ('l7policy', 'update'): translate.l7_policy,
+    ('l7rule', 'update'): translate.l7_rule,
 }
 
-# Octavia's database table of L7 policies.
-_L7_TABLE = 'l7policy'
+
+# Protocols of listeners that can have L7 policies.
+_HTTP = ('HTTP', 'TERMINATED_HTTPS')
 
 
 def _unsupported(refused: errors.Refused) -> NoReturn:
@@ -50,7 +55,7 @@ def _unsupported(refused: errors.Refused) -> NoReturn:
 
 
 class XdpProviderDriver(provider_base.ProviderDriver):
-    """Layer-4 load balancing in XDP on shared LB nodes."""
+    """Load balancing on shared nodes: in XDP, and by proxies."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -60,11 +65,13 @@ class XdpProviderDriver(provider_base.ProviderDriver):
         # Octavia instantiates a driver for each request.
         self._created_ports: set[str] = set()
 
-    def _check(self, kind: changes.Kind, *provider_objects: object) -> None:
+    def _check(self, kind: changes.Kind, *provider_objects: object,
+               protocol: str | None = None) -> None:
+        """:param protocol: of a listener, if the object lacks it."""
         policy = controller_client.ControllerClient.get().policy
         try:
             for provider_object in provider_objects:
-                support.check(kind, provider_object, policy)
+                support.check(kind, provider_object, policy, protocol)
                 subnets.ALL.check(support.members_of(kind, provider_object),
                                   policy.check_subnets)
         except errors.Refused as refused:
@@ -92,9 +99,13 @@ class XdpProviderDriver(provider_base.ProviderDriver):
         client.change(change)
 
     def _set(self, kind: changes.Kind, action: str, provider_object: object,
-             object_id: str | None, **more: object) -> None:
-        """Check an object and send the fields that are set."""
-        self._check(kind, provider_object)
+             object_id: str | None, protocol: str | None = None,
+             **more: object) -> None:
+        """Check an object and send the fields that are set.
+
+        :param protocol: of a listener, if the object lacks it.
+        """
+        self._check(kind, provider_object, protocol=protocol)
         fields = _TRANSLATE.get((kind, action)) or _TRANSLATE[kind, 'update']
         self._send(kind, action, object_id, fields=fields(provider_object),
                    **more)
@@ -146,19 +157,43 @@ class XdpProviderDriver(provider_base.ProviderDriver):
         try:
             self._check('loadbalancer', loadbalancer)
             self._check_vips(loadbalancer)
-            self._refuse_hidden_l7()
+            more = self._add_l7_policies(loadbalancer)
             fields = translate.load_balancer_tree(loadbalancer)
             fields['flavor'] = flavor.with_defaults(
                 fields.get('flavor') or {},
                 controller_client.ControllerClient.get().policy.defaults)
             self._send('loadbalancer', 'create', key, load_balancer_id=key,
-                       fields=fields)
+                       fields=fields, **more)
         except Exception:
             # Octavia rolls back, and forgets the port that it created.
             if key in self._created_ports:
                 self._created_ports.discard(key)
                 vip_port.free(loadbalancer)
             raise
+
+    def _add_l7_policies(self, loadbalancer: data_models.LoadBalancer
+                         ) -> dict[str, bool]:
+        """Add the L7 policies of a fully populated load balancer.
+
+        Octavia does not pass them to the driver: it reads the listeners
+        before it creates their policies. They are rows of its transaction.
+
+        :returns: more of the change: whether it may lack policies, as the
+            transaction is not known.
+        """
+        transaction = transactions.current()
+        listeners = translate.attributes(loadbalancer).get('listeners') or []
+        if transaction is None:
+            return {'incomplete': True} if any(
+                translate.attributes(listener)['protocol'] in _HTTP
+                for listener in listeners) else {}
+        policies = octavia_rows.l7_policies(transaction)
+        for listener in listeners:
+            listener_id = translate.attributes(listener)['listener_id']
+            if listener_id in policies:
+                listener.l7policies = policies[listener_id]
+                self._check('listener', listener)
+        return {}
 
     def loadbalancer_delete(self, loadbalancer: data_models.LoadBalancer,
                             cascade: bool = False) -> None:
@@ -197,7 +232,7 @@ class XdpProviderDriver(provider_base.ProviderDriver):
             pools[pool_id] = translate.pool_tree(default_pool)
         self._send('listener', 'create', listener.listener_id,
                    load_balancer_id=listener.loadbalancer_id,
-                   fields=translate.listener(listener), pools=pools)
+                   fields=translate.listener_tree(listener), pools=pools)
 
     def listener_delete(self, listener: data_models.Listener) -> None:
         self._send('listener', 'delete', listener.listener_id,
@@ -206,7 +241,7 @@ class XdpProviderDriver(provider_base.ProviderDriver):
     def listener_update(self, old_listener: data_models.Listener,
                         new_listener: data_models.Listener) -> None:
         self._set('listener', 'update', new_listener,
-                  new_listener.listener_id,
+                  new_listener.listener_id, old_listener.protocol or None,
                   load_balancer_id=old_listener.loadbalancer_id)
 
     # Pool
@@ -270,41 +305,34 @@ class XdpProviderDriver(provider_base.ProviderDriver):
                   new_healthmonitor.healthmonitor_id,
                   pool_id=old_healthmonitor.pool_id)
 
-    # L7: the refusal names the option, so that users learn the reason.
-
-    def _refuse_hidden_l7(self) -> None:
-        """Refuse the L7 policies of a fully populated load balancer.
-
-        Octavia does not pass them to the driver: it reads the listeners
-        before it creates their policies.
-        """
-        transaction = transactions.current()
-        if transaction is not None and _L7_TABLE in transaction.new_tables:
-            self._refuse_l7('l7policies')
-
-    def _refuse_l7(self, option: str) -> NoReturn:
-        _unsupported(errors.Refused(option, support.L4_ONLY,
-                                    support.USE_AMPHORA))
+    # L7 policies and rules
 
     def l7policy_create(self, l7policy: data_models.L7Policy) -> None:
-        self._refuse_l7('l7policy')
+        self._set('l7policy', 'create', l7policy, l7policy.l7policy_id,
+                  listener_id=l7policy.listener_id)
 
     def l7policy_delete(self, l7policy: data_models.L7Policy) -> None:
-        self._refuse_l7('l7policy')
+        self._send('l7policy', 'delete', l7policy.l7policy_id,
+                   listener_id=l7policy.listener_id)
 
     def l7policy_update(self, old_l7policy: data_models.L7Policy,
                         new_l7policy: data_models.L7Policy) -> None:
-        self._refuse_l7('l7policy')
+        self._set('l7policy', 'update', new_l7policy,
+                  new_l7policy.l7policy_id,
+                  listener_id=old_l7policy.listener_id)
 
     def l7rule_create(self, l7rule: data_models.L7Rule) -> None:
-        self._refuse_l7('l7rule')
+        self._set('l7rule', 'create', l7rule, l7rule.l7rule_id,
+                  l7policy_id=l7rule.l7policy_id)
 
     def l7rule_delete(self, l7rule: data_models.L7Rule) -> None:
-        self._refuse_l7('l7rule')
+        self._send('l7rule', 'delete', l7rule.l7rule_id,
+                   l7policy_id=l7rule.l7policy_id)
 
     def l7rule_update(self, old_l7rule: data_models.L7Rule,
                       new_l7rule: data_models.L7Rule) -> None:
-        self._refuse_l7('l7rule')
+        self._set('l7rule', 'update', new_l7rule, new_l7rule.l7rule_id,
+                  l7policy_id=old_l7rule.l7policy_id)
 
     # Flavors and availability zones
 

@@ -14,18 +14,15 @@ import typing
 from oslo_utils import uuidutils
 
 from octavia_xdp_provider.api import connections
+from octavia_xdp_provider.api import l7
 from octavia_xdp_provider.api import policy as policies
 from octavia_xdp_provider.api import translate
 from octavia_xdp_provider.contracts import errors
 from octavia_xdp_provider.contracts import fields
 from octavia_xdp_provider.contracts import flavor as flavors
+from octavia_xdp_provider.contracts import l7_types
 from octavia_xdp_provider.contracts import spec
 from octavia_xdp_provider.contracts import zone as zones
-
-L4_ONLY = ('this provider forwards packets and does not terminate '
-           'connections')
-USE_AMPHORA = 'use a provider that terminates connections, such as amphora'
-
 
 _Policy = policies.ApiPolicy
 _Problem = errors.Problem | errors.Detailed | None
@@ -34,51 +31,59 @@ Check = Callable[[typing.Any, _Policy], _Problem]
 
 
 @dataclasses.dataclass(frozen=True)
+class Only:
+    """When an option has a meaning: for listeners of some protocols.
+
+    ``unless``: values that ask for nothing. ``default`` names an option in
+    Octavia's [api_settings]. If a change sets the attribute to null, which
+    requests the default, Octavia substitutes that option's value, whatever the
+    listener's protocol. Horizon does so with each change.
+    """
+
+    protocols: tuple[str, ...]
+    unless: tuple[object, ...] = (None, [], {}, '', False, 'NONE')
+    default: str | None = None
+
+    def problem(self, protocol: str, value: typing.Any, policy: _Policy
+                ) -> _Problem:
+        """Return the problem of a value for a listener of other protocols."""
+        if value in self.unless or (
+                self.default in policy.octavia_defaults
+                and value == policy.octavia_defaults[self.default]):
+            return None
+        return (f'it has no meaning for a listener with protocol {protocol}',
+                f'leave it out, or use protocol {" or ".join(self.protocols)}')
+
+
+# Which nodes do what an option says.
+LB_NODES, PROXIES, BOTH = 'LB nodes', 'proxies', ''
+
+
+@dataclasses.dataclass(frozen=True)
 class Done:
     """A supported option, for the values that ``check`` accepts.
 
-    ``beside`` describes what the controllers refuse in addition, which know
-    more than the value.
+    ``note``: what users should know. ``by``: the nodes that do it, if these
+    are not those that serve the listener. ``only``: Only, when it has a
+    meaning.
     """
 
     check: Check | None = None
-    beside: errors.Problem | None = None
+    note: str = ''
+    by: str = BOTH
+    only: Only | None = None
 
 
 @dataclasses.dataclass(frozen=True)
 class Refuse:
-    """A refused option, except for values that mean "not requested".
-
-    ``default`` names an option in Octavia's [api_settings]. If a change sets
-    the attribute to null, which requests the default, Octavia substitutes that
-    option's value, whatever the listener's protocol. Horizon does so with each
-    change.
-    """
+    """A refused option, except for values that mean "not requested"."""
 
     why: str
     instead: str
     unless: tuple[object, ...] = (None, [], {}, '', False)
-    default: str | None = None
-
-    def is_default(self, value: typing.Any, policy: _Policy) -> bool:
-        """Return whether the user did not request the option."""
-        return value in self.unless or (
-            self.default in policy.octavia_defaults
-            and value == policy.octavia_defaults[self.default])
 
 
-@dataclasses.dataclass(frozen=True)
-class NoEffect:
-    """An option that is accepted with any value and has no effect.
-
-    For options that clients or Octavia itself always send, but that do not
-    apply to a packet forwarder. ``why`` gives the reason.
-    """
-
-    why: str
-
-
-Rule = Done | Refuse | NoEffect
+Rule = Done | Refuse
 
 
 def one_of(*values: str) -> Check:
@@ -91,57 +96,37 @@ def one_of(*values: str) -> Check:
     return check
 
 
-def protocol(value: typing.Any, policy: _Policy) -> _Problem:
-    if value in ('PROXY', 'PROXYV2'):
-        return (f'the value {value!r} is not supported: the PROXY protocol\'s '
-                'header is data at the beginning of a connection, and this '
-                'provider forwards packets, whatever the flavor\'s '
-                'forwarding, and cannot add to a connection',
-                'use TCP, with forwarding tunnel if members are to see the '
-                f'clients\' addresses, or {USE_AMPHORA}')
-    if value in ('TCP', 'UDP', 'SCTP', 'HTTPS'):
-        return None
-    return (f'the value {value!r} is not supported: {L4_ONLY}',
-            'use TCP, UDP or SCTP, which carry any protocol above them '
-            'unchanged, or HTTPS, which members terminate, or '
-            f'{USE_AMPHORA}')
-
-
 def algorithm(value: typing.Any, policy: _Policy) -> _Problem:
-    """Check the algorithm. Whether one may be replaced by the hash depends on
+    """Check the algorithm. Whether LB nodes may serve it by a hash depends on
     the flavor, which api/rules.py checks with the whole load balancer."""
-    if value in flavors.ALGORITHMS + flavors.ALGORITHMS_BY_HASH:
-        return None
-    return (f'the value {value!r} is not supported: every LB node picks a '
-            'flow\'s member by a consistent hash of its addresses and ports, '
-            'without shared state, so that nodes agree and flows stay',
-            'use SOURCE_IP_PORT, which spreads flows by the members\' '
-            'weights, or SOURCE_IP')
+    return one_of(*typing.get_args(fields.Algorithm))(value, policy)
 
 
 def session_persistence(value: typing.Any, policy: _Policy) -> _Problem:
-    """Accept persistence by source address only: cookies are beyond a
-    packet's headers."""
+    """Check that each field has a meaning with the type."""
     if not value:
         return None
     kind = value.get('type')
-    if kind not in (None, 'SOURCE_IP'):
-        return (f'type {kind} needs cookies: {L4_ONLY}',
-                f'use type SOURCE_IP, or {USE_AMPHORA}')
+    by_source = kind in (None, 'SOURCE_IP')
+    if not by_source and kind not in typing.get_args(fields.PersistenceType):
+        return one_of(*typing.get_args(fields.PersistenceType))(kind, policy)
+    known = spec.PERSISTENCE if by_source else ('type', 'cookie_name')
     for name, given in value.items():
-        if (name not in spec.PERSISTENCE
-                and given not in Refuse.unless):
-            return (f'its {name} has no meaning with type SOURCE_IP',
-                    'leave it out')
+        if name not in known and given not in Refuse.unless:
+            return (f'its {name} has no meaning with type '
+                    f'{kind or "SOURCE_IP"}', 'leave it out')
     timeout = value.get('persistence_timeout')
     lowest, highest = flavors.IDLE_TIMEOUT_MIN, flavors.IDLE_TIMEOUT_MAX
     if timeout is not None and not lowest <= timeout <= highest:
         return (f'its persistence_timeout is {timeout}',
                 f'use {lowest} to {highest} seconds')
-    granularity = value.get('persistence_granularity')
+    granularity, cookie = (value.get(name) for name in (
+        'persistence_granularity', 'cookie_name'))
     problem = granularity and fields.netmask_problem(granularity)
-    return problem and (f'its persistence_granularity {problem[0]}',
-                        problem[1])
+    if problem:
+        return f'its persistence_granularity {problem[0]}', problem[1]
+    problem = cookie and l7.token_problem(cookie)
+    return problem and (f'its cookie_name: {problem[0]}', problem[1])
 
 
 def vip(value: typing.Any, policy: _Policy) -> _Problem:
@@ -239,20 +224,71 @@ def flavor(value: typing.Any, policy: _Policy) -> _Problem:
     return None if value is None else flavors.problem(value)
 
 
-_TLS = Refuse(f'{L4_ONLY}, so it cannot do TLS', USE_AMPHORA)
+def inserted_headers(value: typing.Any, policy: _Policy) -> _Problem:
+    for name in value or ():
+        problem = one_of(*typing.get_args(l7_types.InsertedHeader))(
+            name, policy)
+        if problem:
+            return problem
+    return None
 
 
-def _tls_unless(default: str) -> Refuse:
-    return Refuse(_TLS.why, _TLS.instead, default=default)
+def _unless_null(problem: Callable[[typing.Any], errors.Problem | None]
+                 ) -> Check:
+    """Return a check of values that are given."""
+    def check_given(value: typing.Any, policy: _Policy) -> _Problem:
+        return problem(value) if value else None
+    check_given.__qualname__ = problem.__qualname__
+    return check_given
 
 
-_HTTP = Refuse(f'{L4_ONLY}, so it cannot read or change HTTP', USE_AMPHORA)
+def alpn_protocols(value: typing.Any, policy: _Policy) -> _Problem:
+    for name in value or ():
+        problem = one_of(*typing.get_args(l7_types.AlpnProtocol))(name, policy)
+        if problem:
+            return problem
+    return None
+
+
+_CIPHERS = _unless_null(l7.ciphers_problem)
+_VERSIONS = _unless_null(l7.versions_problem)
+_URL = _unless_null(l7.url_problem)
+
+
+_TLS = Only(('TERMINATED_HTTPS', 'PROMETHEUS'))
+_HTTPS = Only(('TERMINATED_HTTPS',))
+_HTTP = Only(('HTTP', 'TERMINATED_HTTPS'))
+
+
+def _tls_or(default: str) -> Only:
+    return Only(_TLS.protocols, default=default)
+
+
+def _by_proxies(check: Check | None = None, only: Only | None = None,
+                note: str = '') -> Done:
+    return Done(check, note, PROXIES, only)
 
 
 def zone(value: typing.Any, policy: _Policy) -> _Problem:
     """Check zone metadata as availability zone profiles are checked."""
     return zones.problem(value) if value else None
 
+
+_SILENCE = ('On LB nodes, the longer of the two is the time after which a '
+            'silent flow may move to another member.')
+_NO_CONNECTION = ('Without effect on LB nodes, where clients and members '
+                  'connect to each other.')
+_ALGORITHMS = ('LB nodes pick a flow\'s member by a consistent hash of its '
+               'addresses and ports, or of its source address. ROUND_ROBIN '
+               'and LEAST_CONNECTIONS move a listener with protocol TCP or '
+               'HTTPS to proxies, each of which counts what it serves itself, '
+               'unless the flavor or the operator lets the hash serve them '
+               '(algorithms_served_by_hash), or the flavor has a forwarding '
+               'or zero_touch, with which they are refused. For UDP and SCTP '
+               'the hash serves them.')
+_COOKIES = ('HTTP_COOKIE and APP_COOKIE need proxies, and a listener with '
+            'protocol HTTP or TERMINATED_HTTPS; persistence_timeout and '
+            'persistence_granularity need LB nodes.')
 
 SUPPORT: dict[str, dict[str, Rule]] = {
     'loadbalancer': {
@@ -275,45 +311,54 @@ SUPPORT: dict[str, dict[str, Rule]] = {
     'listener': {
         'listener_id': Done(), 'loadbalancer_id': Done(),
         'project_id': Done(), 'name': Done(), 'description': Done(),
-        'admin_state_up': Done(), 'protocol': Done(protocol),
+        'admin_state_up': Done(),
+        'protocol': Done(one_of(*typing.get_args(fields.ListenerProtocol))),
         'protocol_port': Done(), 'default_pool': Done(),
         'default_pool_id': Done(),
-        'connection_limit': Done(connection_limit, connections.ONLY_NAT),
-        'allowed_cidrs': Done(allowed_cidrs),
-        'timeout_client_data': Done(), 'timeout_member_data': Done(),
-        'timeout_member_connect': NoEffect(
-            'clients and members connect to each other'),
-        'timeout_tcp_inspect': NoEffect(
-            'packets are forwarded by their headers, without waiting for '
-            'their content'),
-        'insert_headers': _HTTP, 'l7policies': _HTTP,
-        'default_tls_container_ref': _TLS,
-        'default_tls_container_data': _TLS, 'sni_container_refs': _TLS,
-        'sni_container_data': _TLS, 'client_ca_tls_container_ref': _TLS,
-        'client_ca_tls_container_data': _TLS,
-        'client_authentication': Refuse(
-            _TLS.why, _TLS.instead, unless=(None, '', 'NONE')),
-        'client_crl_container_ref': _TLS, 'client_crl_container_data': _TLS,
-        'tls_versions': _tls_unless('default_listener_tls_versions'),
-        'tls_ciphers': _tls_unless('default_listener_ciphers'),
-        'alpn_protocols': _tls_unless('default_listener_alpn_protocols'),
-        'hsts_max_age': _TLS, 'hsts_include_subdomains': _TLS,
-        'hsts_preload': _TLS,
+        'connection_limit': Done(connection_limit, connections.NOTE),
+        'allowed_cidrs': Done(allowed_cidrs, by=LB_NODES),
+        'timeout_client_data': Done(note=_SILENCE),
+        'timeout_member_data': Done(note=_SILENCE),
+        'timeout_member_connect': _by_proxies(note=_NO_CONNECTION),
+        'timeout_tcp_inspect': _by_proxies(note=_NO_CONNECTION),
+        'insert_headers': _by_proxies(inserted_headers, _HTTP),
+        'l7policies': _by_proxies(only=_HTTP),
+        'default_tls_container_ref': _by_proxies(only=_TLS),
+        'default_tls_container_data': _by_proxies(only=_TLS),
+        'sni_container_refs': _by_proxies(only=_TLS),
+        'sni_container_data': _by_proxies(only=_TLS),
+        'client_ca_tls_container_ref': _by_proxies(only=_TLS),
+        'client_ca_tls_container_data': _by_proxies(only=_TLS),
+        'client_authentication': _by_proxies(only=_TLS),
+        'client_crl_container_ref': _by_proxies(only=_TLS),
+        'client_crl_container_data': _by_proxies(only=_TLS),
+        'tls_versions': _by_proxies(
+            _VERSIONS, _tls_or('default_listener_tls_versions')),
+        'tls_ciphers': _by_proxies(
+            _CIPHERS, _tls_or('default_listener_ciphers')),
+        'alpn_protocols': _by_proxies(
+            alpn_protocols, _tls_or('default_listener_alpn_protocols')),
+        'hsts_max_age': _by_proxies(only=_HTTPS),
+        'hsts_include_subdomains': _by_proxies(only=_HTTPS),
+        'hsts_preload': _by_proxies(only=_HTTPS),
     },
     'pool': {
         'pool_id': Done(), 'loadbalancer_id': Done(), 'listener_id': Done(),
         'project_id': Done(), 'name': Done(), 'description': Done(),
-        'admin_state_up': Done(), 'protocol': Done(protocol),
-        'lb_algorithm': Done(algorithm), 'members': Done(),
+        'admin_state_up': Done(),
+        'protocol': Done(one_of(*typing.get_args(fields.PoolProtocol))),
+        'lb_algorithm': Done(algorithm, _ALGORITHMS), 'members': Done(),
         'healthmonitor': Done(),
-        'session_persistence': Done(session_persistence),
-        'tls_enabled': _TLS, 'tls_container_ref': _TLS,
-        'tls_container_data': _TLS, 'ca_tls_container_ref': _TLS,
-        'ca_tls_container_data': _TLS, 'crl_container_ref': _TLS,
-        'crl_container_data': _TLS,
-        'tls_versions': _tls_unless('default_pool_tls_versions'),
-        'tls_ciphers': _tls_unless('default_pool_ciphers'),
-        'alpn_protocols': _tls_unless('default_pool_alpn_protocols'),
+        'session_persistence': Done(session_persistence, _COOKIES),
+        'tls_enabled': _by_proxies(), 'tls_container_ref': _by_proxies(),
+        'tls_container_data': _by_proxies(),
+        'ca_tls_container_ref': _by_proxies(),
+        'ca_tls_container_data': _by_proxies(),
+        'crl_container_ref': _by_proxies(),
+        'crl_container_data': _by_proxies(),
+        'tls_versions': _by_proxies(_VERSIONS),
+        'tls_ciphers': _by_proxies(_CIPHERS),
+        'alpn_protocols': _by_proxies(alpn_protocols),
     },
     'member': {
         'member_id': Done(), 'pool_id': Done(), 'project_id': Done(),
@@ -337,14 +382,37 @@ SUPPORT: dict[str, dict[str, Rule]] = {
         'http_version': Done(http_version),
         'domain_name': Done(domain_name),
     },
+    'l7policy': {
+        'l7policy_id': Done(), 'listener_id': Done(), 'project_id': Done(),
+        'name': Done(), 'description': Done(),
+        'admin_state_up': _by_proxies(),
+        'action': _by_proxies(one_of(*typing.get_args(l7_types.Action))),
+        'position': _by_proxies(), 'redirect_pool_id': _by_proxies(),
+        'redirect_url': _by_proxies(_URL),
+        'redirect_prefix': _by_proxies(_URL),
+        'redirect_http_code': _by_proxies(), 'rules': _by_proxies(),
+    },
+    'l7rule': {
+        'l7rule_id': Done(), 'l7policy_id': Done(), 'project_id': Done(),
+        'admin_state_up': _by_proxies(),
+        'type': _by_proxies(one_of(*typing.get_args(l7_types.RuleType))),
+        'compare_type': _by_proxies(
+            one_of(*typing.get_args(l7_types.CompareType))),
+        'key': _by_proxies(note='Of types HEADER, COOKIE and SSL_DN_FIELD: '
+                                'the name.'),
+        'value': _by_proxies(_unless_null(l7.text_problem)),
+        'invert': _by_proxies(),
+    },
 }
 
 
-def check(kind: str, provider_object: typing.Any, policy: _Policy) -> None:
+def check(kind: str, provider_object: typing.Any, policy: _Policy,
+          protocol: str | None = None) -> None:
     """Check an object and its children against SUPPORT.
 
     :param kind: a key of SUPPORT.
     :param provider_object: data model object or dictionary of Octavia.
+    :param protocol: of a listener, if the object lacks it.
     :raises Refused: names the first option that is not supported.
     """
     given = translate.attributes(provider_object)
@@ -356,18 +424,22 @@ def check(kind: str, provider_object: typing.Any, policy: _Policy) -> None:
     # In the table's order, in which a user's options precede those that
     # Octavia derives from them.
     for name, rule in SUPPORT[kind].items():
-        if name not in given:
-            continue
-        value = given[name]
-        if isinstance(rule, Refuse):
-            if not rule.is_default(value, policy):
-                raise errors.Refused(name, rule.why, rule.instead)
-        elif isinstance(rule, Done) and rule.check is not None:
-            problem = rule.check(value, policy)
+        if name in given:
+            problem = _problem(rule, given[name], policy,
+                               given.get('protocol') or protocol)
             if problem:
                 raise errors.Refused(name, *problem)
     for child_kind, child in _children(kind, provider_object):
         check(child_kind, child, policy)
+
+
+def _problem(rule: Rule, value: typing.Any, policy: _Policy,
+             protocol: str | None) -> _Problem:
+    if isinstance(rule, Refuse):
+        return None if value in rule.unless else (rule.why, rule.instead)
+    if rule.only and protocol and protocol not in rule.only.protocols:
+        return rule.only.problem(protocol, value, policy)
+    return rule.check(value, policy) if rule.check else None
 
 
 def members_of(kind: str, provider_object: typing.Any
@@ -387,8 +459,14 @@ def _children(kind: str, provider_object: typing.Any
             yield 'listener', child
         for child in given.get('pools') or []:
             yield 'pool', child
-    elif kind == 'listener' and given.get('default_pool'):
-        yield 'pool', given['default_pool']
+    elif kind == 'listener':
+        if given.get('default_pool'):
+            yield 'pool', given['default_pool']
+        for child in given.get('l7policies') or []:
+            yield 'l7policy', child
+    elif kind == 'l7policy':
+        for child in given.get('rules') or []:
+            yield 'l7rule', child
     elif kind == 'pool':
         for child in given.get('members') or []:
             yield 'member', child

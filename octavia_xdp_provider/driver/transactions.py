@@ -10,6 +10,7 @@ Otherwise the controller has to ask Octavia.
 
 from collections.abc import Callable
 import threading
+from typing import Any
 import weakref
 
 import sqlalchemy as sa
@@ -37,14 +38,15 @@ class Transaction:
     :ivar committed: whether the commit succeeded.
     :ivar commit_attempted: whether a commit has begun. If it has, and
         ``committed`` is false, the outcome is unknown: the answer was lost.
-    :ivar new_tables: names of the tables in which it inserted rows.
+    :ivar new_rows: rows that it inserted, by the name of their table. They
+        are SQLAlchemy's objects, so that later changes show in them.
     """
 
     def __init__(self, session: orm.Session) -> None:
         self.session = weakref.ref(session)
         self.committed = False
         self.commit_attempted = False
-        self.new_tables: set[str] = set()
+        self.new_rows: dict[str, list[Any]] = {}
         self._callbacks: list[Callable[[bool], object]] = []
 
     def on_end(self, callback: Callable[[bool], object]) -> None:
@@ -98,9 +100,10 @@ def _after_flush(session: orm.Session, flush_context: orm.UOWTransaction
                  ) -> None:
     transaction = _thread.open.get(id(session))
     if transaction is not None:
-        transaction.new_tables.update(
-            row.__tablename__ for row in session.new
-            if hasattr(row, '__tablename__'))
+        for row in session.new:
+            if hasattr(row, '__tablename__'):
+                transaction.new_rows.setdefault(
+                    row.__tablename__, []).append(row)
 
 
 def _before_commit(session: orm.Session) -> None:

@@ -116,7 +116,7 @@ class Api:
         tree: Tree = {}
         with _parsing():
             _add_used(tree, answer['statuses']['loadbalancer'])
-        # The status tree lacks pools that no listener uses.
+        # The status tree lacks pools that no listener uses, and L7 policies.
         for pool in self._rows('pools', {
                 'loadbalancer_id': load_balancer_id, 'fields': [
                     'id', 'provisioning_status', 'healthmonitor_id',
@@ -126,7 +126,38 @@ class Api:
                           {'id': load_balancer_id} in pool['loadbalancers'])
             if unused:
                 self._add_unused(tree, pool)
+        if any(kind == 'listener' for kind, _key in tree):
+            self._add_policies(tree, load_balancer_id)
         return tree
+
+    def _add_policies(self, tree: Tree, load_balancer_id: str) -> None:
+        """Add the L7 policies and rules of all listeners in the tree."""
+        for listener in list(self._rows('listeners', {
+                'loadbalancer_id': load_balancer_id,
+                'fields': ['id', 'l7policies']})):
+            with _parsing():
+                listener_id = listener['id']
+                has_policies = (bool(listener['l7policies'])
+                                and ('listener', listener_id) in tree)
+            if not has_policies:
+                continue
+            for policy in list(self._rows('l7policies', {
+                    'listener_id': listener_id, 'fields': [
+                        'id', 'provisioning_status', 'listener_id',
+                        'rules']})):
+                with _parsing():
+                    if policy['listener_id'] != listener_id:
+                        continue
+                    _add(tree, 'l7policy', policy)
+                    policy_id, has_rules = policy['id'], policy['rules']
+                if has_rules:
+                    self._add_rules(tree, policy_id)
+
+    def _add_rules(self, tree: Tree, policy_id: str) -> None:
+        for rule in self._rows(f'l7policies/{policy_id}/rules', {
+                'fields': ['id', 'provisioning_status']}, missing=policy_id):
+            with _parsing():
+                _add(tree, 'l7rule', rule)
 
     def _add_unused(self, tree: Tree, pool: dict[str, Any]) -> None:
         with _parsing():

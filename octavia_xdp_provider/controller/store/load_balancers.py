@@ -8,6 +8,7 @@ the second transaction fails when it commits, and is retried.
 from collections.abc import Callable
 from collections.abc import Collection
 from collections.abc import Iterable
+from collections.abc import Set
 import functools
 import json
 from typing import Any
@@ -49,20 +50,6 @@ class Promoted(NamedTuple):
 
 class LoadBalancers(base.Queries):
     """Queries about load balancers."""
-
-    def find(self, load_balancer_id: str | None = None,
-             pool_id: str | None = None) -> str:
-        """Return the id of the load balancer that a change belongs to.
-
-        :raises UnknownObject: the pool is unknown.
-        """
-        with self._database.read() as session:
-            if load_balancer_id is None:
-                pool = session.get(models.Pool, pool_id)
-                if pool is None:
-                    raise errors.UnknownObject(f'pool {pool_id}')
-                load_balancer_id = str(pool.load_balancer_id)
-        return load_balancer_id
 
     @base.retried
     def create(self, document: spec.Document) -> int:
@@ -191,7 +178,7 @@ class LoadBalancers(base.Queries):
             row = _lock_row(session, load_balancer_id)
             if row is None or not row.deleted:
                 return
-            for child in (models.Pool, models.ListenerCounter):
+            for child in (models.Part, models.ListenerCounter):
                 session.query(child).filter_by(
                     load_balancer_id=load_balancer_id).delete()
             session.delete(row)
@@ -297,18 +284,26 @@ def _set_document(session: orm.Session, row: Any, document: spec.Document,
         'new_pending': None if promotes else row.pending}))
     if not addresses.holds_the_same(before, document):
         addresses.reserve(session, row.id, [document])
-    if before is None or before['pools'].keys() != document['pools'].keys():
-        _set_pools(session, row, document)
+    parts = _parts(document)
+    if before is None or _parts(before) != parts:
+        _set_parts(session, row, parts)
     marks.mark(session, [row.id], delay_s)
 
 
-def _set_pools(session: Any, row: Any, document: spec.Document) -> None:
-    stored = {pool.id: pool for pool in session.query(
-        models.Pool).filter_by(load_balancer_id=row.id)}
-    for pool_id in document['pools'].keys() - stored.keys():
-        session.merge(models.Pool(id=pool_id, load_balancer_id=row.id))
-    for pool_id in stored.keys() - document['pools'].keys():
-        session.delete(stored[pool_id])
+def _parts(document: spec.Document) -> set[str]:
+    """Return the ids of all objects that others can be below."""
+    return {*document['pools'], *document['listeners'], *(
+        policy_id for listener in document['listeners'].values()
+        for policy_id in listener.get('l7policies', {}))}
+
+
+def _set_parts(session: Any, row: Any, parts: Set[str]) -> None:
+    stored = {part.id: part for part in session.query(
+        models.Part).filter_by(load_balancer_id=row.id)}
+    for part_id in parts - stored.keys():
+        session.merge(models.Part(id=part_id, load_balancer_id=row.id))
+    for part_id in stored.keys() - parts:
+        session.delete(stored[part_id])
 
 
 def _delete(session: orm.Session, load_balancer_id: str, generation: int,

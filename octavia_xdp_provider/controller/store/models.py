@@ -81,10 +81,11 @@ class LoadBalancer(Base):
     spread = sa.Column(sa.String(16), nullable=True)
 
 
-class Pool(Base):
-    """The load balancer of a pool: changes of members only name the pool."""
+class Part(Base):
+    """The load balancer of a pool, a listener or an L7 policy: changes of
+    objects below these name nothing else."""
 
-    __tablename__ = 'pools'
+    __tablename__ = 'parts'
     id = sa.Column(sa.String(36), primary_key=True)
     load_balancer_id = sa.Column(
         sa.String(36),

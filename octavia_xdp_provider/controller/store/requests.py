@@ -54,12 +54,12 @@ UNREPORTED_S = 3.0
 _CANCELED = models.CanceledRequest.__table__
 _ANSWERED = models.AnsweredRequest.__table__
 _BALANCERS = models.LoadBalancer.__table__
-_POOLS = models.Pool.__table__
+_PARTS = models.Part.__table__
 _USAGES = models.Usage.__table__
 
 
 # Bytes above which changes of a document are prepared, which costs another
-# query; and the most load balancers and pools that are remembered as large.
+# query; and the most load balancers and parts that are remembered as large.
 _LARGE_BYTES = 256 * 1024
 _LARGE_MAX = 4096
 
@@ -76,7 +76,7 @@ class Requests(base.Queries):
 
     def __init__(self, database: base.Database) -> None:
         super().__init__(database)
-        # Ids of load balancers and pools with large documents.
+        # Ids of load balancers and parts (models.Part) with large documents.
         self._large: set[str | None] = set()
 
     @base.retried
@@ -109,7 +109,7 @@ class Requests(base.Queries):
             base.draw(session)
             row = base.connection(session).execute(*base.timed(
                 session, _remembered, {
-                    'request': request, 'pool': change.get('pool_id'),
+                    'request': request, 'part': changes.parent(change),
                     'key': change.get('load_balancer_id')})).one()
             now = float(row.now)
             if deadline is None:
@@ -123,7 +123,9 @@ class Requests(base.Queries):
                 return Stored(str(row.answered), now)
             key = row.key
             if key is None:
-                raise errors.UnknownObject(f'pool {change["pool_id"]}')
+                raise errors.UnknownObject(
+                    f'the parent {changes.parent(change)} of '
+                    f'{change["object"]} {change["object_id"]}')
             self._store(session, key, row, making,
                         {'request': request, 'deadline': deadline,
                          'change': change, 'reports_end': reports_end},
@@ -150,7 +152,7 @@ class Requests(base.Queries):
             return None
         with self._database.read_rows() as opened:
             text = opened.execute(_TEXT, {
-                'pool': change.get('pool_id'),
+                'part': changes.parent(change),
                 'key': change.get('load_balancer_id')}).scalar()
         return text and making.of(text)
 
@@ -318,8 +320,8 @@ def _forget_requests(session: orm.Session, now: float) -> None:
 
 
 def _name(change: changes.Change) -> str | None:
-    """Return the id of the changed load balancer, or of a pool of it."""
-    return change.get('load_balancer_id') or change.get('pool_id')
+    """Return the id of the changed load balancer, or of a part of it."""
+    return change.get('load_balancer_id') or changes.parent(change)
 
 
 def _pending_text(pending: dict[str, Any], expected: str | None) -> str:
@@ -335,11 +337,11 @@ _PENDING = sa.update(_BALANCERS).where(_BALANCERS.c.id == _KEY).values(
     pending=sa.bindparam('new_pending'))
 _EXPECTED = sa.update(_BALANCERS).where(_BALANCERS.c.id == _KEY).values(
     document=sa.bindparam('new_document'))
-# Changes of members and health monitors only name the pool.
+# Changes of members, for example, only name the pool.
 _OWNER: Any = sa.func.coalesce(
     sa.bindparam('key', type_=sa.String()), sa.select(
-        _POOLS.c.load_balancer_id).where(
-            _POOLS.c.id == sa.bindparam('pool', type_=sa.String())
+        _PARTS.c.load_balancer_id).where(
+            _PARTS.c.id == sa.bindparam('part', type_=sa.String())
     ).scalar_subquery())
 
 # The document of the load balancer that a change is about.

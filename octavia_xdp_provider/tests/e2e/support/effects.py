@@ -172,4 +172,5 @@ EFFECTS = {
             asked['http_version'])),
         'domain_name': _check('http', 'host'),
     },
+    'l7policy': {}, 'l7rule': {},
 }

@@ -7,15 +7,6 @@ one that is missing here. Values are as Octavia's API spells them.
 
 import dataclasses
 
-REFERENCE = 'http://192.0.2.1/v1/containers/5a2f8a7e'
-OFFLOADED = {'protocol': 'TERMINATED_HTTPS',
-             'default_tls_container_ref': REFERENCE}
-# What only a listener can ask for that ends TLS is refused by that.
-BY_PROTOCOL = ('protocol',)
-# Octavia looks into certificates of authorities before it asks the driver,
-# and this reference leads to none.
-BY_AUTHORITY = ('CA certificate',)
-
 
 @dataclasses.dataclass(frozen=True)
 class Accepted:
@@ -50,11 +41,8 @@ class Elsewhere:
 PARENT = Elsewhere('which object is meant: part of every request')
 CHILDREN = Elsewhere('a populated creation')
 SHOWN = Elsewhere('Octavia derives it from the token')
-
-
-def _content(of):
-    """What Octavia fetches for a reference before it calls the driver."""
-    return Elsewhere(f'the content of {of}')
+BY_PROXIES = Elsewhere('what proxy nodes do: tests of the renderer and '
+                       'functional tests ask HAProxy for it')
 
 
 ROWS = {
@@ -87,43 +75,14 @@ ROWS = {
         'timeout_member_connect': Accepted(7000, 8000),
         'timeout_tcp_inspect': Accepted(9, 10),
         'connection_limit': Elsewhere('NAT of TCP alone, faults.test_nat'),
-        'insert_headers': Refused({
-            'protocol': 'HTTP',
-            'insert_headers': {'X-Forwarded-For': 'true'}}, BY_PROTOCOL),
-        'l7policies': Elsewhere('an L7 policy of its own, test_api_l7'),
-        'default_tls_container_ref': Refused(OFFLOADED, BY_PROTOCOL),
-        'default_tls_container_data': _content('default_tls_container_ref'),
-        'sni_container_refs': Refused(
-            {'protocol': 'TERMINATED_HTTPS',
-             'sni_container_refs': [REFERENCE]}, BY_PROTOCOL),
-        'sni_container_data': _content('sni_container_refs'),
-        'client_ca_tls_container_ref': Refused(
-            {**OFFLOADED, 'client_ca_tls_container_ref': REFERENCE},
-            BY_AUTHORITY),
-        'client_ca_tls_container_data':
-            _content('client_ca_tls_container_ref'),
-        'client_authentication': Refused(
-            {**OFFLOADED, 'client_ca_tls_container_ref': REFERENCE,
-             'client_authentication': 'MANDATORY'}, BY_AUTHORITY),
-        'client_crl_container_ref': Refused(
-            {**OFFLOADED, 'client_ca_tls_container_ref': REFERENCE,
-             'client_crl_container_ref': REFERENCE}, BY_AUTHORITY),
-        'client_crl_container_data': _content('client_crl_container_ref'),
-        'tls_versions': Refused({**OFFLOADED, 'tls_versions': ['TLSv1.3']},
-                                BY_PROTOCOL),
-        'tls_ciphers': Refused(
-            {**OFFLOADED, 'tls_ciphers': 'TLS_AES_256_GCM_SHA384'},
-            BY_PROTOCOL),
-        'alpn_protocols': Refused({**OFFLOADED, 'alpn_protocols': ['h2']},
-                                  BY_PROTOCOL),
-        'hsts_max_age': Refused({**OFFLOADED, 'hsts_max_age': 60},
-                                BY_PROTOCOL),
-        'hsts_include_subdomains': Refused(
-            {**OFFLOADED, 'hsts_max_age': 60,
-             'hsts_include_subdomains': True}, BY_PROTOCOL),
-        'hsts_preload': Refused(
-            {**OFFLOADED, 'hsts_max_age': 60, 'hsts_preload': True},
-            BY_PROTOCOL),
+        **dict.fromkeys((
+            'insert_headers', 'l7policies', 'default_tls_container_ref',
+            'default_tls_container_data', 'sni_container_refs',
+            'sni_container_data', 'client_ca_tls_container_ref',
+            'client_ca_tls_container_data', 'client_authentication',
+            'client_crl_container_ref', 'client_crl_container_data',
+            'tls_versions', 'tls_ciphers', 'alpn_protocols', 'hsts_max_age',
+            'hsts_include_subdomains', 'hsts_preload'), BY_PROXIES),
     },
     'pool': {
         'pool_id': PARENT, 'loadbalancer_id': PARENT, 'listener_id': PARENT,
@@ -138,19 +97,11 @@ ROWS = {
              'persistence_granularity': '255.255.255.0'},
             {'type': 'SOURCE_IP', 'persistence_timeout': 200,
              'persistence_granularity': '255.255.0.0'}),
-        'tls_enabled': Refused({'tls_enabled': True}),
-        'tls_container_ref': Refused({'tls_container_ref': REFERENCE}),
-        'tls_container_data': _content('tls_container_ref'),
-        'ca_tls_container_ref': Refused(
-            {'ca_tls_container_ref': REFERENCE}, BY_AUTHORITY),
-        'ca_tls_container_data': _content('ca_tls_container_ref'),
-        'crl_container_ref': Refused(
-            {'ca_tls_container_ref': REFERENCE,
-             'crl_container_ref': REFERENCE}, BY_AUTHORITY),
-        'crl_container_data': _content('crl_container_ref'),
-        'tls_versions': Refused({'tls_versions': ['TLSv1.3']}),
-        'tls_ciphers': Refused({'tls_ciphers': 'TLS_AES_256_GCM_SHA384'}),
-        'alpn_protocols': Refused({'alpn_protocols': ['h2']}),
+        **dict.fromkeys((
+            'tls_enabled', 'tls_container_ref', 'tls_container_data',
+            'ca_tls_container_ref', 'ca_tls_container_data',
+            'crl_container_ref', 'crl_container_data', 'tls_versions',
+            'tls_ciphers', 'alpn_protocols'), BY_PROXIES),
     },
     'member': {
         'member_id': PARENT, 'pool_id': PARENT, 'project_id': SHOWN,
@@ -176,6 +127,14 @@ ROWS = {
         'http_version': Accepted(1.1, 1.1),
         'domain_name': Accepted('rows.example.org', 'rows-2.example.org'),
     },
+    'l7policy': dict.fromkeys((
+        'l7policy_id', 'listener_id', 'project_id', 'name', 'description',
+        'admin_state_up', 'action', 'position', 'redirect_pool_id',
+        'redirect_url', 'redirect_prefix', 'redirect_http_code', 'rules'),
+        BY_PROXIES),
+    'l7rule': dict.fromkeys((
+        'l7rule_id', 'l7policy_id', 'project_id', 'admin_state_up', 'type',
+        'compare_type', 'key', 'value', 'invert'), BY_PROXIES),
 }
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""L7 policies: refused by name, and nothing stays PENDING."""
+"""L7 policies of what reads no requests: refused, and nothing stays PENDING.
+"""
 
 from octavia_xdp_provider.tests.e2e.support import api
 
@@ -12,7 +13,7 @@ class TestLayerSeven(api.UnchangedTestCase):
 
     def test_policies_are_refused_and_leave_nothing_pending(self):
         listener, = self.sdk.listeners(load_balancer_id=self.balancer.id)
-        self.refused(('l7policy',), 'post', 'l7policies', 'l7policy',
+        self.refused(('l7policies',), 'post', 'l7policies', 'l7policy',
                      listener_id=listener.id, action='REJECT')
         before = self.ports()
         self.refused(('l7policies',), 'post', 'loadbalancers', 'loadbalancer',

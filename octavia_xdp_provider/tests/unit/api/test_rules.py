@@ -65,7 +65,7 @@ class TestAlgorithms(RulesTestCase):
 
     def test_algorithms_that_nobody_serves_are_refused(self):
         for algorithm in flavor.ALGORITHMS_BY_HASH:
-            document = base.document()
+            document = base.document(flavor={'forwarding': 'tunnel'})
             document['pools']['pool']['lb_algorithm'] = algorithm
             text = self.refused('lb_algorithm', document)
             self.assertIn(algorithm, text)

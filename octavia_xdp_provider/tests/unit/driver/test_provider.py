@@ -15,7 +15,6 @@ from octavia_xdp_provider.contracts import flavor
 from octavia_xdp_provider.contracts import zone
 from octavia_xdp_provider.driver import controller_client
 from octavia_xdp_provider.driver import provider
-from octavia_xdp_provider.driver import transactions
 from octavia_xdp_provider.driver import vip_port
 from octavia_xdp_provider.tests.unit import base
 from octavia_xdp_provider.tests.unit.driver import policies
@@ -59,12 +58,9 @@ class TestProvider(base.TestCase):
             self.driver.member_batch_update, 'pool', [
                 data_models.Member(member_id='a', address='198.18.10.11'),
                 data_models.Member(member_id='b', address='127.0.0.1')])
-        for method in (self.driver.l7policy_create,
-                       self.driver.l7policy_delete,
-                       self.driver.l7rule_create, self.driver.l7rule_delete):
-            error = self.assertRaises(exceptions.UnsupportedOptionError,
-                                      method, mock.Mock())
-            self.assertIn('amphora', error.user_fault_string)
+        self.assertRaises(
+            exceptions.UnsupportedOptionError, self.driver.l7rule_create,
+            data_models.L7Rule(l7rule_id='r', l7policy_id='po', value='a\n'))
         self.controller.change.assert_not_called()
 
     def test_values_that_nodes_refuse_are_refused_by_name(self):
@@ -233,18 +229,58 @@ class TestProvider(base.TestCase):
                           self.driver.loadbalancer_failover_with_flavor,
                           'lb', 'f')
 
-    def test_hidden_l7_policies_are_refused(self):
-        with mock.patch.object(transactions, 'current') as current:
-            current.return_value.new_tables = {'listener', 'l7policy'}
-            error = self.assertRaises(
-                exceptions.UnsupportedOptionError,
-                self.driver.loadbalancer_create, self.balancer())
-            self.assertIn('l7policies', error.user_fault_string)
-            self.controller.change.assert_not_called()
-            current.return_value.new_tables = {'listener'}
-            self.driver.loadbalancer_create(self.balancer())
-            current.return_value = None
-            self.driver.loadbalancer_create(self.balancer())
+    def test_policies_and_rules_name_their_parents(self):
+        policy = data_models.L7Policy(
+            l7policy_id='po', listener_id='l', action='REJECT', position=2,
+            rules=[])
+        rule = data_models.L7Rule(
+            l7rule_id='r', l7policy_id='po', type='PATH', value='/a',
+            compare_type='EQUAL_TO')
+        for call, given, expected in (
+                (self.driver.l7policy_create, [policy],
+                 {'object': 'l7policy', 'action': 'create', 'object_id': 'po',
+                  'listener_id': 'l', 'fields': {
+                      'action': 'REJECT', 'position': 2, 'rules': {}}}),
+                (self.driver.l7policy_update, [policy, data_models.L7Policy(
+                    l7policy_id='po', position=1)],
+                 {'object': 'l7policy', 'action': 'update', 'object_id': 'po',
+                  'listener_id': 'l', 'fields': {'position': 1}}),
+                (self.driver.l7policy_delete, [policy],
+                 {'object': 'l7policy', 'action': 'delete', 'object_id': 'po',
+                  'listener_id': 'l'}),
+                (self.driver.l7rule_create, [rule],
+                 {'object': 'l7rule', 'action': 'create', 'object_id': 'r',
+                  'l7policy_id': 'po', 'fields': {
+                      'type': 'PATH', 'value': '/a',
+                      'compare_type': 'EQUAL_TO'}}),
+                (self.driver.l7rule_update, [rule, data_models.L7Rule(
+                    l7rule_id='r', invert=True)],
+                 {'object': 'l7rule', 'action': 'update', 'object_id': 'r',
+                  'l7policy_id': 'po', 'fields': {'invert': True}}),
+                (self.driver.l7rule_delete, [rule],
+                 {'object': 'l7rule', 'action': 'delete', 'object_id': 'r',
+                  'l7policy_id': 'po'})):
+            call(*given)
+            self.assertEqual(expected, self.requested())
+
+    def test_change_of_a_listener_is_checked_by_its_protocol(self):
+        old = data_models.Listener(listener_id='l', loadbalancer_id='lb',
+                                   protocol='TCP')
+        error = self.assertRaises(
+            exceptions.UnsupportedOptionError, self.driver.listener_update,
+            old, data_models.Listener(listener_id='l', hsts_max_age=5))
+        self.assertIn("'hsts_max_age'", error.user_fault_string)
+        old.protocol = 'TERMINATED_HTTPS'
+        self.driver.listener_update(old, data_models.Listener(
+            listener_id='l', hsts_max_age=5))
+        self.assertEqual({'hsts_max_age': 5}, self.requested()['fields'])
+
+    def test_creation_may_lack_policies_if_its_transaction_is_unknown(self):
+        for protocol, expected in (('HTTP', True), ('TCP', None)):
+            self.driver.loadbalancer_create(self.balancer(listeners=[
+                data_models.Listener(listener_id='l', protocol=protocol,
+                                     protocol_port=80)]))
+            self.assertEqual(expected, self.requested().get('incomplete'))
 
     def test_vips_of_other_subnets_are_refused_before_port_creation(self):
         self.controller.policy = dataclasses.replace(

@@ -46,13 +46,6 @@ class TestRows(base.TestCase):
                  if isinstance(case, rows.Accepted)},
                 set(effects.EFFECTS[kind]), kind)
 
-    def test_options_without_effect_are_only_shown(self):
-        for kind, table in support.SUPPORT.items():
-            for row, rule in table.items():
-                if isinstance(rule, support.NoEffect):
-                    self.assertIsInstance(effects.EFFECTS[kind][row],
-                                          effects.Shown)
-
     def test_proving_tests_exist(self):
         for table in effects.EFFECTS.values():
             for effect in table.values():

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 from octavia_lib.api.drivers import data_models
+from octavia_lib.common import constants
 from oslo_config import cfg
 from oslo_config import fixture
 
@@ -23,6 +24,8 @@ MODELS = {
     'pool': data_models.Pool,
     'member': data_models.Member,
     'healthmonitor': data_models.HealthMonitor,
+    'l7policy': data_models.L7Policy,
+    'l7rule': data_models.L7Rule,
 }
 
 # One value for every option that is refused, whatever its value.
@@ -34,25 +37,14 @@ REFUSED = {
         'vip_address': '192.0.2.1'},
     'listener': {
         'connection_limit': 0, 'allowed_cidrs': ['::ffff:10.0.0.0/104'],
-        'insert_headers': {'X-Forwarded-For': 'true'},
-        'l7policies': ['x'], 'default_tls_container_ref': 'x',
-        'default_tls_container_data': 'x', 'sni_container_refs': ['x'],
-        'sni_container_data': ['x'], 'client_ca_tls_container_ref': 'x',
-        'client_ca_tls_container_data': 'x',
-        'client_authentication': 'MANDATORY',
-        'client_crl_container_ref': 'x', 'client_crl_container_data': 'x',
-        'tls_versions': ['TLSv1.2'], 'tls_ciphers': 'x',
-        'alpn_protocols': ['h2'], 'hsts_max_age': 5,
-        'hsts_include_subdomains': True, 'hsts_preload': True,
-        'protocol': 'TERMINATED_HTTPS'},
+        'insert_headers': {'X-Powered-By': 'true'},
+        'tls_versions': ['TLSv1.1', 'TLSv1.3'], 'tls_ciphers': 'no\ncipher',
+        'alpn_protocols': ['spdy'], 'protocol': 'PROXY'},
     'pool': {
-        'session_persistence': {'type': 'HTTP_COOKIE'}, 'tls_enabled': True,
-        'tls_container_ref': 'x', 'tls_container_data': 'x',
-        'ca_tls_container_ref': 'x', 'ca_tls_container_data': 'x',
-        'crl_container_ref': 'x', 'crl_container_data': 'x',
-        'tls_versions': ['TLSv1.2'], 'tls_ciphers': 'x',
-        'alpn_protocols': ['h2'], 'lb_algorithm': 'LEAST_BANDWIDTH',
-        'protocol': 'HTTP'},
+        'session_persistence': {'type': 'APP_COOKIE', 'cookie_name': 'a b'},
+        'tls_versions': ['SSLv3'], 'tls_ciphers': 'UNHEARD-OF',
+        'alpn_protocols': ['spdy'], 'lb_algorithm': 'LEAST_BANDWIDTH',
+        'protocol': 'TERMINATED_HTTPS'},
     'member': {
         'vnic_type': 'direct', 'subnet_id': 'name',
         'address': '127.0.0.1', 'monitor_address': '169.254.169.254'},
@@ -60,7 +52,23 @@ REFUSED = {
                       'timeout': 0, 'expected_codes': '99',
                       'url_path': '/ä', 'domain_name': 'ä',
                       'http_method': 'DELETE'},
+    'l7policy': {'action': 'TEAPOT', 'redirect_url': 'ftp://192.0.2.1/',
+                 'redirect_prefix': 'https://example.com/\n'},
+    'l7rule': {'type': 'MOON', 'compare_type': 'LOOKS_LIKE', 'value': 'a\nb'},
 }
+
+# What only listeners of some protocols have.
+TLS = {
+    'default_tls_container_ref': 'x', 'default_tls_container_data': 'x',
+    'sni_container_refs': ['x'], 'sni_container_data': ['x'],
+    'client_ca_tls_container_ref': 'x', 'client_ca_tls_container_data': 'x',
+    'client_authentication': 'MANDATORY', 'client_crl_container_ref': 'x',
+    'client_crl_container_data': 'x', 'tls_versions': ['TLSv1.2'],
+    'tls_ciphers': 'ECDHE-RSA-AES128-GCM-SHA256', 'alpn_protocols': ['h2']}
+HSTS = {'hsts_max_age': 5, 'hsts_include_subdomains': True,
+        'hsts_preload': True}
+HTTP = {'insert_headers': {'X-Forwarded-For': 'true'},
+        'l7policies': [data_models.L7Policy(action='REJECT')]}
 
 
 class TestSupport(base.TestCase):
@@ -100,6 +108,8 @@ class TestSupport(base.TestCase):
             timeout_tcp_inspect=0, insert_headers={}, l7policies=[],
             client_authentication='NONE', allowed_cidrs=None,
             hsts_include_subdomains=False, protocol='UDP'), policies.POLICY)
+        support.check('pool', data_models.Pool(tls_enabled=False),
+                      policies.POLICY)
         support.check('member', data_models.Member(
             address='198.18.10.11', backup=False, vnic_type='normal',
             weight=1), policies.POLICY)
@@ -108,29 +118,45 @@ class TestSupport(base.TestCase):
         """Horizon sends tls_ciphers null with each change of a listener."""
         policy = dataclasses.replace(policies.POLICY, octavia_defaults={
             'default_listener_ciphers': 'A:B',
-            'default_listener_alpn_protocols': ['h2'],
-            'default_pool_ciphers': 'C'})
+            'default_listener_alpn_protocols': ['h2']})
         support.check('listener', data_models.Listener(
-            tls_ciphers='A:B', alpn_protocols=['h2']), policy)
-        support.check('pool', data_models.Pool(tls_ciphers='C'), policy)
-        for kind, option, value in (
-                ('listener', 'tls_ciphers', 'A'),
-                ('listener', 'tls_ciphers', 'C'),
-                ('listener', 'tls_versions', ['TLSv1.2']),
-                ('listener', 'alpn_protocols', ['h2', 'http/1.1']),
-                ('pool', 'tls_ciphers', 'A:B')):
+            tls_ciphers='A:B', alpn_protocols=['h2']), policy, 'TCP')
+        for option, value in (
+                ('tls_ciphers', 'A'), ('tls_versions', ['TLSv1.2']),
+                ('alpn_protocols', ['h2', 'http/1.1'])):
             error = self.assertRaises(
-                errors.Refused, support.check, kind,
-                MODELS[kind](**{option: value}), policy)
+                errors.Refused, support.check, 'listener',
+                data_models.Listener(**{option: value}), policy, 'TCP')
             self.assertEqual(option, error.option)
+
+    def test_options_without_meaning_for_the_protocol_are_refused(self):
+        for options, protocols, others in (
+                (TLS, ('TERMINATED_HTTPS', 'PROMETHEUS'), ('HTTP', 'TCP')),
+                (HSTS, ('TERMINATED_HTTPS',), ('PROMETHEUS', 'HTTPS')),
+                (HTTP, ('HTTP', 'TERMINATED_HTTPS'), ('TCP', 'PROMETHEUS'))):
+            for name, value in options.items():
+                for protocol in protocols:
+                    self.assertIsNone(self.check('listener', **{
+                        name: value}, protocol=protocol))
+                for protocol in others:
+                    problem = self.check('listener', **{name: value},
+                                         protocol=protocol)
+                    self.assertEqual(name, problem[0])
+                    self.assertIn(f'protocol {protocol}', problem[1])
+                    # In a change, which does not name the protocol.
+                    error = self.assertRaises(
+                        errors.Refused, support.check, 'listener',
+                        data_models.Listener(**{name: value}),
+                        policies.POLICY, protocol)
+                    self.assertEqual(name, error.option)
 
     def test_defaults_are_read_from_octavias_configuration(self):
         self.useFixture(fixture.Config()).register_opts([
             cfg.StrOpt('default_listener_ciphers', default='X:Y'),
-            cfg.ListOpt('default_pool_tls_versions', default=['TLSv1.3']),
+            cfg.ListOpt('default_listener_tls_versions', default=['TLSv1.3']),
         ], group='api_settings')
         self.assertEqual({'default_listener_ciphers': 'X:Y',
-                          'default_pool_tls_versions': ['TLSv1.3']},
+                          'default_listener_tls_versions': ['TLSv1.3']},
                          octavia_defaults.read())
 
     def test_every_default_is_an_option_of_octavia(self):
@@ -140,7 +166,7 @@ class TestSupport(base.TestCase):
             'print(len(octavia_defaults.read()))')
         printed = subprocess.run([sys.executable, '-c', script], check=True,
                                  capture_output=True, text=True).stdout
-        self.assertEqual('6', printed.split()[-1])
+        self.assertEqual('3', printed.split()[-1])
 
     def test_children_are_checked_like_single_objects(self):
         pool = data_models.Pool(members=[
@@ -153,6 +179,12 @@ class TestSupport(base.TestCase):
             error = self.assertRaises(errors.Refused, support.check, parent,
                                       given, policies.POLICY)
             self.assertEqual('address', error.option)
+        listener = data_models.Listener(l7policies=[data_models.L7Policy(
+            rules=[data_models.L7Rule(value='a\0')])])
+        error = self.assertRaises(
+            errors.Refused, support.check, 'loadbalancer',
+            data_models.LoadBalancer(listeners=[listener]), policies.POLICY)
+        self.assertEqual('value', error.option)
 
     def check(self, kind, **options):
         """Return None, or the refused option and the operator's text."""
@@ -169,14 +201,16 @@ class TestSupport(base.TestCase):
         self.assertEqual(option, problem[0])
         self.assertIn(word, problem[1])
 
-    def test_only_layer_4_protocols_are_accepted(self):
-        for kind in ('listener', 'pool'):
-            for protocol in ('TCP', 'UDP', 'SCTP', 'HTTPS'):
+    def test_all_protocols_of_octavia_are_accepted(self):
+        listeners = ('HTTP', 'HTTPS', 'PROMETHEUS', 'SCTP', 'TCP',
+                     'TERMINATED_HTTPS', 'UDP')
+        pools = ('HTTP', 'HTTPS', 'PROXY', 'PROXYV2', 'SCTP', 'TCP', 'UDP')
+        self.assertEqual(set(listeners), set(
+            constants.LISTENER_SUPPORTED_PROTOCOLS))
+        self.assertEqual(set(pools), set(constants.POOL_SUPPORTED_PROTOCOLS))
+        for kind, protocols in (('listener', listeners), ('pool', pools)):
+            for protocol in protocols:
                 self.assertIsNone(self.check(kind, protocol=protocol))
-            for protocol in ('HTTP', 'TERMINATED_HTTPS', 'PROXY', 'PROXYV2',
-                             'PROMETHEUS'):
-                self.refused(repr(protocol), kind, protocol=protocol)
-        self.refused('cannot add to a connection', 'pool', protocol='PROXY')
 
     def test_http_methods_with_effects_need_the_operators_consent(self):
         for method in ('GET', 'HEAD', 'OPTIONS', None):
@@ -211,7 +245,7 @@ class TestSupport(base.TestCase):
                     ('2001:db8::1%lo', 'zone')):
                 self.refused(word, 'member', **{name: address})
 
-    def test_session_persistence_is_by_source_address(self):
+    def test_session_persistence_has_the_fields_of_its_type(self):
         for given in (
                 None, {}, {'type': 'SOURCE_IP'},
                 {'type': 'SOURCE_IP', 'cookie_name': None,
@@ -220,11 +254,15 @@ class TestSupport(base.TestCase):
                 {'type': 'SOURCE_IP', 'persistence_timeout': 10,
                  'persistence_granularity': '255.255.255.0'},
                 {'persistence_timeout': 16000,
-                 'persistence_granularity': 'ffff:ffff:ffff:ffff::'}):
+                 'persistence_granularity': 'ffff:ffff:ffff:ffff::'},
+                {'type': 'HTTP_COOKIE', 'cookie_name': None},
+                {'type': 'APP_COOKIE', 'cookie_name': 'JSESSIONID'}):
             self.assertIsNone(self.check('pool', session_persistence=given))
         for given, word in (
-                ({'type': 'HTTP_COOKIE'}, 'HTTP_COOKIE'),
-                ({'type': 'APP_COOKIE', 'cookie_name': 'x'}, 'APP_COOKIE'),
+                ({'type': 'BISCUIT'}, 'BISCUIT'),
+                ({'type': 'HTTP_COOKIE', 'persistence_timeout': 10},
+                 'HTTP_COOKIE'),
+                ({'type': 'APP_COOKIE', 'cookie_name': 'a b'}, 'a b'),
                 ({'type': 'SOURCE_IP', 'cookie_name': 'x'}, 'cookie_name'),
                 ({'type': 'SOURCE_IP', 'shiny_new': 1}, 'shiny_new'),
                 ({'persistence_timeout': 9}, 'persistence_timeout'),
@@ -307,11 +345,10 @@ class TestTranslate(base.TestCase):
 
     def test_session_persistence_keeps_its_own_fields(self):
         self.assertEqual(
-            {'session_persistence': {'type': 'SOURCE_IP',
-                                     'persistence_timeout': None}},
+            {'session_persistence': {'type': 'APP_COOKIE',
+                                     'cookie_name': 'x'}},
             translate.pool({'session_persistence': {
-                'type': 'SOURCE_IP', 'cookie_name': None,
-                'persistence_timeout': None}}))
+                'type': 'APP_COOKIE', 'cookie_name': 'x', 'pool_id': 'p'}}))
         for empty in ({}, None):
             self.assertEqual({'session_persistence': None}, translate.pool(
                 data_models.Pool(session_persistence=empty)))

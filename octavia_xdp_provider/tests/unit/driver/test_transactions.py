@@ -61,7 +61,7 @@ class TestTransactions(base.TestCase):
             pass
         self.assertEqual([False], self.ends)
 
-    def test_tables_of_new_rows_are_known(self):
+    def test_new_rows_are_known_by_their_table(self):
         base_class = orm.declarative_base()
 
         class Row(base_class):
@@ -71,13 +71,13 @@ class TestTransactions(base.TestCase):
         session = self.session()
         row = Row()
         session.add(row)
-        self.assertEqual(set(), transactions.current().new_tables)
+        self.assertEqual({}, transactions.current().new_rows)
         session.flush()
-        self.assertEqual({'rows'}, transactions.current().new_tables)
+        self.assertEqual({'rows': [row]}, transactions.current().new_rows)
         session.commit()
         session.delete(row)
         session.flush()
-        self.assertEqual(set(), transactions.current().new_tables)
+        self.assertEqual({}, transactions.current().new_rows)
 
     def test_savepoint_is_not_reported_as_end(self):
         session = self.session()

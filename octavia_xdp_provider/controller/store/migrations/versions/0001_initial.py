@@ -51,12 +51,12 @@ def _load_balancers() -> None:
     steps.create_index('load_balancers', 'vip_address')
     steps.create_index('load_balancers', 'zero_touch')
     steps.create_table(
-        'pools',
+        'parts',
         sa.Column('id', sa.String(36), primary_key=True),
         sa.Column('load_balancer_id', sa.String(36),
                   sa.ForeignKey('load_balancers.id', ondelete='CASCADE'),
                   nullable=False))
-    steps.create_index('pools', 'load_balancer_id')
+    steps.create_index('parts', 'load_balancer_id')
     steps.create_table(
         'vips',
         sa.Column('address', sa.String(64), primary_key=True),

@@ -123,11 +123,12 @@ class Requests(requesting.RequestsTestCase):
             self.assertIn(text, str(error))
 
     def test_connection_limit_needs_nat_in_every_change(self):
-        tree = created()
+        on_nodes = {'flavor': {'forwarding': 'tunnel'}}
+        tree = created(**on_nodes)
         listener = tree['fields']['listeners']['listener']
         listener['connection_limit'] = 10
         self.refused(tree)
-        self.store.load_balancers.create(base.document())
+        self.store.load_balancers.create(base.document(**on_nodes))
         path = {'object': 'listener', 'load_balancer_id': 'lb'}
         for action, key, fields in (
                 ('create', 'more', {

@@ -163,14 +163,27 @@ class Store(store_base.StoreTestCase):
         self.assertEqual(sent, self.store.load_balancers.get(
             'lb').sent_statuses)
 
-    def test_pool_leads_to_its_load_balancer(self):
+    def parts(self):
+        with self.store.database.read() as session:
+            return {part.id: part.load_balancer_id
+                    for part in session.query(models.Part)}
+
+    def test_parts_lead_to_their_load_balancer(self):
         self.store.load_balancers.create(base.document())
-        self.assertEqual('lb', self.store.load_balancers.find(pool_id='pool'))
+        self.assertEqual({'pool': 'lb', 'listener': 'lb'}, self.parts())
+        for change in (
+                {'object': 'l7policy', 'action': 'create', 'object_id': 'po',
+                 'listener_id': 'listener',
+                 'fields': {'action': 'REJECT', 'position': 1}},
+                {'object': 'pool', 'action': 'delete', 'object_id': 'pool'}):
+            self.store.load_balancers.change(
+                'lb', lambda document, change=change: changes.apply(
+                    document, change))
+        self.assertEqual({'listener': 'lb', 'po': 'lb'}, self.parts())
         self.store.load_balancers.change('lb', lambda document: changes.apply(
-            document, {'object': 'pool', 'action': 'delete',
-                       'object_id': 'pool'}))
-        self.assertRaises(errors.UnknownObject, self.store.load_balancers.find,
-                          pool_id='pool')
+            document, {'object': 'listener', 'action': 'delete',
+                       'object_id': 'listener'}))
+        self.assertEqual({}, self.parts())
 
     def test_late_node_still_removes_deleted_load_balancers(self):
         self.store.load_balancers.create(base.document())

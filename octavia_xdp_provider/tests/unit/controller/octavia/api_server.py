@@ -15,6 +15,8 @@ class ApiServer(fixtures.Fixture):
 
     ``balancers``: id → fields. ``trees``: id → answer of the status request.
     ``pools``: id → fields, plus ``members`` and ``monitor``.
+    ``policies``: id of a listener → id of a policy → fields, whose ``rules``
+    have all their fields.
     ``meddle(handler)``: called before each answer of Octavia; returns True if
     it has answered. ``requests``: (path, query) to Octavia, in order.
     ``sees_all``: whether the user may list other projects' load balancers.
@@ -25,6 +27,7 @@ class ApiServer(fixtures.Fixture):
         self.balancers = {}
         self.trees = {}
         self.pools = {}
+        self.policies = {}
         self.meddle = lambda handler: False
         self.requests = []
         self.tokens = []
@@ -98,6 +101,24 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self.rows('loadbalancers', self.api.balancers.values(), query)
         elif path == ['pools']:
             self.rows('pools', self.api.pools.values(), query)
+        elif path == ['listeners']:
+            self.rows('listeners', [
+                {'id': listener['id'], 'l7policies': [
+                    {'id': key} for key in self.api.policies.get(
+                        listener['id'], {})]}
+                for tree in self.api.trees.values()
+                for listener in tree['listeners']], query)
+        elif path == ['l7policies']:
+            self.rows('l7policies', [
+                policy for listener_id, policies in self.api.policies.items()
+                for policy in policies.values()
+                if listener_id in query['listener_id']
+                or not self.api.filters], query)
+        elif path[0] == 'l7policies' and path[2] == 'rules':
+            self.rows('rules', [
+                rule for policies in self.api.policies.values()
+                for key, policy in policies.items() if key == path[1]
+                for rule in policy['rules']], query)
         elif path[0] == 'pools' and path[2] == 'members':
             self.rows('members', self.api.pools[path[1]]['members'], query)
         elif path[0] == 'healthmonitors':

@@ -182,6 +182,32 @@ class TestTree(ApiTestCase):
             ('healthmonitor', 'hm'): 'PENDING_CREATE'},
             self.api().tree('lb'))
 
+    def test_policies_and_rules_are_requested(self):
+        self.server.trees['lb'] = row('lb', listeners=[
+            row('l1', pools=[]), row('l2', pools=[]), row('l3', pools=[])])
+        self.server.policies = {
+            'l1': {'po1': row('po1', 'PENDING_CREATE', listener_id='l1',
+                              rules=[row('r1', 'PENDING_CREATE'),
+                                     row('r2', 'PENDING_DELETE')]),
+                   'po2': row('po2', listener_id='l1', rules=[])},
+            'l2': {'po3': row('po3', listener_id='l2', rules=[row('r3')])},
+            'foreign': {'po4': row('po4', listener_id='foreign', rules=[])}}
+        for filters in (True, False):
+            self.server.filters = filters
+            self.server.requests.clear()
+            self.assertEqual({
+                ('l7policy', 'po1'): 'PENDING_CREATE',
+                ('l7policy', 'po2'): 'ACTIVE', ('l7policy', 'po3'): 'ACTIVE',
+                ('l7rule', 'r1'): 'PENDING_CREATE',
+                ('l7rule', 'r2'): 'PENDING_DELETE',
+                ('l7rule', 'r3'): 'ACTIVE'}, {
+                    item: status for item, status
+                    in self.api(page_size=1).tree('lb').items()
+                    if item[0] in ('l7policy', 'l7rule')})
+        self.assertEqual({'l1', 'l2'}, {
+            listener for _path, query in self.server.requests
+            for listener in query.get('listener_id', ())})
+
     def test_unknown_load_balancer_is_none(self):
         self.assertIsNone(self.api().tree('other'))
         self.assertIsNone(self.api().provisioning_status('other'))
