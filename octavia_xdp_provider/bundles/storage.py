@@ -3,8 +3,8 @@
 
 The keys are those of ``[secrets] keys_file``, which every controller has: the
 first one encrypts, all of them decrypt, so that keys change without an
-interruption. cryptography's Fernet does this (AES-128-CBC with HMAC-SHA-256), as Keystone's
-credentials are stored.
+interruption. cryptography's Fernet does this (AES-128-CBC with HMAC-SHA-256),
+as Keystone's credentials are stored.
 """
 
 from collections.abc import Sequence

@@ -12,6 +12,7 @@ from typing_extensions import TypedDict
 from octavia_xdp_provider.contracts import errors
 from octavia_xdp_provider.contracts import fields
 from octavia_xdp_provider.contracts import history
+from octavia_xdp_provider.contracts import sealed
 from octavia_xdp_provider.contracts import shape
 
 # Pages: no message grows with the number of load balancers.
@@ -22,6 +23,7 @@ DOCUMENTS_PAGE_BYTES = 1 << 20
 # (controller/broker.py).
 DOCUMENT_BYTES_MAX = 10 << 20
 COMPARE_PAGE = 2000
+BUNDLES_PAGE = 100
 REPORT_PAGE = 200
 REPORT_PAGE_MEMBERS = 8192
 # Characters of a text in a report; bytes of its state, as JSON.
@@ -307,6 +309,36 @@ class Report(TypedDict):
                         pydantic.Field(max_length=REPORT_PAGE)]
     state: NodeState | None
     clock: NotRequired[Integer]
+
+
+@shape.strict
+class BundlesAnswer(TypedDict):
+    """Bundles by name, sealed for the node that asked.
+
+    Those that do not fit into a message are left out, and so are those of load
+    balancers that are not placed on the node. ``problem``: why some are left
+    out that should not be, or null.
+    """
+
+    bundles: dict[sealed.Name, sealed.Sealed]
+    problem: Text | None
+
+
+@shape.strict
+class Tickets(TypedDict):
+    """Keys of TLS session tickets, a bundle of this name."""
+
+    name: sealed.Name
+    sealed: sealed.Sealed
+
+
+@shape.strict
+class TicketsAnswer(TypedDict):
+    """Keys of tickets by load balancer id; ``problem`` as in BundlesAnswer.
+    """
+
+    tickets: dict[Id, Tickets]
+    problem: Text | None
 
 
 @shape.strict

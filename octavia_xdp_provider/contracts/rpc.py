@@ -15,7 +15,9 @@ nodes      controller   ``fetch(host, since, after)`` → a page of what is
                         ``report(host, epoch, seq, report)``;
                         ``nat_peers(host)`` → messages.NatPeersAnswer;
                         ``history(host, after, ids)`` → a page of the pools
-                        whose members have changed, history.Answer
+                        whose members have changed, history.Answer;
+                        of proxy nodes: ``bundles(host, names)``,
+                        ``tickets(host, ids)`` → secrets, sealed for the node
 heartbeat  controller   ``heartbeat(host)``, a cast on a topic of its own,
                         so that it never waits behind anything heavy
 wakeup     each node    ``changed(since, page)``, a cast: what is different
@@ -232,6 +234,24 @@ class NodesClient:
                report: messages.Report) -> messages.ReportAnswer:
         return cast(messages.ReportAnswer, self._client.call(
             {}, 'report', host=host, epoch=epoch, seq=seq, report=report))
+
+
+class SecretsClient:
+    """A proxy node's calls for secrets, in the nodes' interface."""
+
+    def __init__(self, rpc_transport: Transport, timeout: float = 10,
+                 version: str = NODES_VERSION) -> None:
+        self._client = client(rpc_transport, CONTROLLER_TOPIC,
+                              NODES_NAMESPACE, version).prepare(
+                                  timeout=timeout)
+
+    def bundles(self, host: str, names: list[str]) -> messages.BundlesAnswer:
+        return cast(messages.BundlesAnswer, self._client.call(
+            {}, 'bundles', host=host, names=names))
+
+    def tickets(self, host: str, ids: list[str]) -> messages.TicketsAnswer:
+        return cast(messages.TicketsAnswer, self._client.call(
+            {}, 'tickets', host=host, ids=ids))
 
 
 class HeartbeatClient:

@@ -32,6 +32,7 @@ from octavia_xdp_provider.controller import node_api
 from octavia_xdp_provider.controller import node_servers
 from octavia_xdp_provider.controller import pages
 from octavia_xdp_provider.controller import resync
+from octavia_xdp_provider.controller import secrets_api
 from octavia_xdp_provider.controller import statistics
 from octavia_xdp_provider.controller import vault
 from octavia_xdp_provider.controller import workers
@@ -134,7 +135,8 @@ class Controller:
             self._conf, self._store.nodes.hosts, {
                 rpc.CONTROLLER_TOPIC: [node_api.NodesEndpoint(
                     self._store, self._reported, self._duty.wake,
-                    sent.fetched)],
+                    sent.fetched), secrets_api.SecretsEndpoint(
+                        self._store, vault.Vault(self._conf))],
                 rpc.HEARTBEAT_TOPIC: [
                     node_api.HeartbeatEndpoint(self._heartbeats.note_alive)]},
             self.metrics, watch, page=sent.next)

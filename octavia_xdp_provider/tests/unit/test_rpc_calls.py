@@ -10,12 +10,14 @@ from octavia_xdp_provider.contracts import rpc
 from octavia_xdp_provider.controller import driver_api
 from octavia_xdp_provider.controller import host_api
 from octavia_xdp_provider.controller import node_api
+from octavia_xdp_provider.controller import secrets_api
 from octavia_xdp_provider.host import service as host_service
 from octavia_xdp_provider.tests.unit import base
 
 ENDS = (
     (rpc.DriverClient, driver_api.DriverEndpoint),
     (rpc.NodesClient, node_api.NodesEndpoint),
+    (rpc.SecretsClient, secrets_api.SecretsEndpoint),
     (rpc.HeartbeatClient, node_api.HeartbeatEndpoint),
     (rpc.WakeupClient, service.WakeupEndpoint),
     (host_rpc.HostsClient, host_api.HostsEndpoint),

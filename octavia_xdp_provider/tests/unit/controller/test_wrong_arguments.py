@@ -13,13 +13,15 @@ from octavia_xdp_provider.controller import host_api
 from octavia_xdp_provider.controller import metrics
 from octavia_xdp_provider.controller import node_api
 from octavia_xdp_provider.controller import node_servers
+from octavia_xdp_provider.controller import secrets_api
+from octavia_xdp_provider.controller import vault
 from octavia_xdp_provider.tests.unit.controller import reporting
 
 WRONG = (None, True, -1, 2 ** 63, 2 ** 70, 1.5, float('inf'), '', '\x00',
          'x' * 100_000, [], [[]] * 1000, {}, {'': None}, {'x': {'y': [{}]}},
          {str(number): number for number in range(2000)})
 HARMLESS = {'host': 'a', 'since': 0, 'after': None, 'ids': [], 'epoch': 'x',
-            'seq': 1, 'report': {}, 'port': 'x', 'flows': []}
+            'seq': 1, 'report': {}, 'port': 'x', 'flows': [], 'names': []}
 
 
 class TestWrongArguments(reporting.NodeApiTestCase):
@@ -60,6 +62,10 @@ class TestWrongArguments(reporting.NodeApiTestCase):
 
     def test_calls_of_nodes_are_refused_and_harm_nobody(self):
         self.assert_harmless(self.api)
+
+    def test_calls_for_secrets_are_refused_and_harm_nobody(self):
+        self.assert_harmless(secrets_api.SecretsEndpoint(
+            self.store, vault.Vault(self.conf)))
 
     def test_signs_of_life_are_refused(self):
         self.assert_harmless(node_api.HeartbeatEndpoint(lambda host: None))

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a proxy node is told of secrets."""
+
+from octavia_xdp_provider.bundles import sealing
+from octavia_xdp_provider.bundles import storage
+from octavia_xdp_provider.contracts import messages
+from octavia_xdp_provider.contracts import sealed
+from octavia_xdp_provider.contracts import shape
+from octavia_xdp_provider.controller import secrets_api
+from octavia_xdp_provider.tests.unit.controller import keeping
+from octavia_xdp_provider.tests.unit.controller import requesting
+
+
+class TestSecrets(keeping.BundlesTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.node = sealing.KeyPair(b'n' * 32)
+        self.api = secrets_api.SecretsEndpoint(self.store, self.vault)
+        self.create()
+        self.made = keeping.certificate()
+        self.do(self.listener('create', self.made))
+        self.name = self.made.name('lb')
+
+    def bundles(self, *names, host='proxy'):
+        answer = self.api.bundles(None, host, list(names or [self.name]))
+        shape.Shape(messages.BundlesAnswer).check(answer)
+        return answer
+
+    def tickets(self, host='proxy', ids=('lb',)):
+        answer = self.api.tickets(None, host, list(ids))
+        shape.Shape(messages.TicketsAnswer).check(answer)
+        return answer
+
+    def test_node_alone_opens_what_is_sealed_for_its_registered_key(self):
+        self.place_on_proxy(self.node.public)
+        answer = self.bundles()
+        self.assertIsNone(answer['problem'])
+        self.assertEqual(self.made, self.node.open(
+            answer['bundles'][self.name], 'lb', self.name))
+        self.assertRaises(sealing.SealError, self.pair.open,
+                          answer['bundles'][self.name], 'lb', self.name)
+
+    def test_node_without_a_registered_key_is_told_so_and_gets_nothing(self):
+        self.place_on_proxy()
+        for answer in self.bundles(), self.tickets():
+            self.assertIn('no public key of this node', answer['problem'])
+            self.assertFalse(answer.get('bundles') or answer.get('tickets'))
+
+    def test_load_balancers_of_other_nodes_are_left_out(self):
+        self.store.nodes.set_public_key('proxy', self.node.public)
+        self.assertEqual({'bundles': {}, 'problem': None}, self.bundles())
+        self.assertEqual({'tickets': {}, 'problem': None}, self.tickets())
+        self.place_on_proxy(self.node.public)
+        self.store.placements.place('lb', remove=['proxy'])
+        self.assertEqual({'bundles': {}, 'problem': None}, self.bundles())
+
+    def test_lb_node_gets_nothing_though_the_load_balancer_is_on_it(self):
+        self.store.nodes.register('lb-node')
+        self.store.placements.place('lb', add=['lb-node'])
+        answer = self.bundles(host='lb-node')
+        self.assertEqual({}, answer['bundles'])
+        self.assertIn('not registered as a proxy', answer['problem'])
+
+    def test_what_fits_into_no_message_is_asked_for_again(self):
+        self.place_on_proxy(self.node.public)
+        other = keeping.certificate('rsa')
+        self.do(self.listener('update', self.made, sni_bundles=[
+            other.name('lb')], **{}) | {
+                'bundles': self.sealed(self.made, other)})
+        names = sorted([self.name, other.name('lb')])
+        self.assertEqual(names, sorted(self.bundles(*names)['bundles']))
+        self.patch(sealed, 'MESSAGE_MAX', 10)
+        self.assertEqual(names[:1], list(self.bundles(*names)['bundles']))
+
+    def test_tickets_are_the_same_on_all_nodes_of_a_load_balancer(self):
+        self.place_on_proxy(self.node.public)
+        self.store.nodes.register('other', role='proxy',
+                                  addresses=['198.51.100.8'])
+        self.store.nodes.set_public_key('other', self.pair.public)
+        self.store.placements.place('lb', add=['other'])
+        opened = [pair.open(tickets['sealed'], 'lb', tickets['name'])
+                  for pair, tickets in (
+                      (self.node, self.tickets()['tickets']['lb']),
+                      (self.pair, self.tickets('other')['tickets']['lb']))]
+        self.assertEqual(opened[0], opened[1])
+
+    def test_certificate_that_no_key_decrypts_harms_no_other(self):
+        self.place_on_proxy(self.node.public)
+        self.write_keys(storage.generate_key(), self.key)
+        other = keeping.certificate('rsa')
+        self.do(self.listener('update', self.made, sni_bundles=[
+            other.name('lb')]) | {'bundles': self.sealed(other)})
+        self.write_keys((self.folder / 'keys').read_text().split()[0])
+        with self.assertLogs(secrets_api.LOG.logger.name) as logged:
+            answer = self.bundles(self.name, other.name('lb'))
+        self.assertEqual([other.name('lb')], list(answer['bundles']))
+        self.assertIn('cannot decrypt', answer['problem'])
+        self.assertIn(self.name, logged.output[0])
+
+    def test_deleted_load_balancer_yields_nothing(self):
+        self.place_on_proxy(self.node.public)
+        self.do(requesting.deleted())
+        self.assertEqual({}, self.bundles()['bundles'])
+        self.assertEqual({}, self.tickets()['tickets'])
