@@ -98,7 +98,18 @@ class _Use(NamedTuple):
     def name_of(self, member: spec.Member) -> datapath.MemberName:
         return datapath.MemberName(
             _canonical(member['address']),
-            rules.port_on_node(self.document, self.key.protocol, member))
+            rules.port_on_node(self.document, self.pool, member))
+
+    @property
+    def is_nat(self) -> bool:
+        return bool(self.settings.flags & datapath.ServiceFlag.NAT)
+
+    def keeps_ports(self, member: spec.Member) -> bool:
+        """Return whether a tunnel leads to the member at whose end all ports
+        are the member's own."""
+        return 'tunnel' in member and not spec.is_keyed(member) and bool(
+            self.pool.get('proxies') or flavor.value(
+                self.document['flavor'], 'member_port') == 'same')
 
     def tunnel_of(self, member: spec.Member) -> datapath.Tunnel | None:
         return service_settings.tunnel(self.document, member,
@@ -111,10 +122,15 @@ Asked = dict[tuple[datapath.Key, str, str], list[checks_file.Check]]
 
 class Through(NamedTuple):
     """A probe inside the member's encapsulation: it goes to the address and
-    port of the service and carries this mark."""
+    port of the service and carries this mark.
+
+    ``keeps_ports``: whether probes to other ports of that address reach these
+    ports of the member.
+    """
 
     mark: int
     service: datapath.Key
+    keeps_ports: bool = False
 
 
 def checks(monitor: spec.HealthMonitor, member: spec.Member,
@@ -134,15 +150,17 @@ def checks(monitor: spec.HealthMonitor, member: spec.Member,
         mark=through.mark)
     if _probes_same_port(monitor, member, through.service):
         wanted = [at_service]
+    elif through.keeps_ports and _probes_own_address(member):
+        wanted = [dataclasses.replace(at_service, port=own.port)]
     else:
         at_service = dataclasses.replace(
             at_service, type=_CONNECT[through.service.protocol], http=None,
             tls=None)
         wanted = [own, at_service]
-    if at_service.type == 'udp-connect' and not spec.is_keyed(member):
+    if wanted[-1].type == 'udp-connect' and not spec.is_keyed(member):
         # Silence counts as success, even if the tunnel leads nowhere, so ping
         # as well. VMs behind keyed tunnels need not answer echo requests.
-        wanted.append(dataclasses.replace(at_service, type='ping'))
+        wanted.append(dataclasses.replace(wanted[-1], type='ping'))
     return wanted
 
 
@@ -150,8 +168,7 @@ def _check_probes(monitor: spec.HealthMonitor, member: spec.Member,
                   through: Through | None) -> None:
     """Refuse probes to the own address of a member with a tunnel: in the
     underlay that address is unused or belongs to another host."""
-    if 'tunnel' not in member or member['monitor_address'] not in (
-            None, '', member['address']):
+    if 'tunnel' not in member or not _probes_own_address(member):
         return
     if through is None:
         raise errors.Refused(
@@ -159,7 +176,8 @@ def _check_probes(monitor: spec.HealthMonitor, member: spec.Member,
             'and this node does not send probes through tunnels',
             'set [agent] probe_through_datapath, and make sure that the VIP '
             'has a route by an uplink')
-    if not _probes_same_port(monitor, member, through.service):
+    if not (through.keeps_ports
+            or _probes_same_port(monitor, member, through.service)):
         raise errors.Refused(
             'healthmonitor', f'member {member["address"]} is behind a tunnel, '
             'through which the port to be probed cannot be reached',
@@ -171,10 +189,14 @@ _CONNECT = {'TCP': 'tcp', 'UDP': 'udp-connect', 'SCTP': 'sctp'}
 _PROTOCOLS = {'UDP-CONNECT': 'UDP', 'SCTP': 'SCTP'}  # others are TCP
 
 
+def _probes_own_address(member: spec.Member) -> bool:
+    return member['monitor_address'] in (None, '', member['address'])
+
+
 def _probes_same_port(monitor: spec.HealthMonitor, member: spec.Member,
                       service: datapath.Key) -> bool:
     """Return whether the monitor probes the port that clients use."""
-    if member['monitor_address'] not in (None, '', member['address']):
+    if not _probes_own_address(member):
         return False
     if monitor['type'] == 'PING':
         return True
@@ -227,14 +249,12 @@ def plan(given: Mapping[str, Any], context: Context) -> Plan:
     """
     document = validation.read(given, context.policy)
     vips = tuple(spec.vips(document))
-    share, mark = None, context.mark
+    share = None
     if flavor.is_nat(document['flavor']):
         if context.share is None:
             raise errors.Refused('flavor', 'this node does no NAT',
                                  'set [nat] pools on it')
         share = context.share(document)
-        # Probes and packets to members both follow the kernel's routes.
-        mark = None
     result = Plan(vips, {}, {}, [], [], {}, {},
                   nat_rules.project(document) if share else None)
     uses: list[_Use] = []
@@ -249,7 +269,7 @@ def plan(given: Mapping[str, Any], context: Context) -> Plan:
                                           key.address, share,
                                           context.host))
                  for key in services]
-    asked = _collect_checks(uses, mark or (lambda *_target: None))
+    asked = _collect_checks(uses, context.mark or (lambda *_target: None))
     _note_patience(result, document, asked, context.keys)
     if context.scope == LOAD_BALANCER:
         asked = _share_checks(uses, asked)
@@ -269,9 +289,12 @@ def _collect_checks(uses: list[_Use], mark: Callable[..., int | None]
         for member_id, member in use.pool['members'].items():
             if not member['admin_state_up']:
                 continue
-            number = mark(use.key.address, use.name_of(member),
-                          use.settings, use.tunnel_of(member))
-            through = Through(number, use.key) if number else None
+            # With NAT probes and packets both follow the kernel's routes.
+            number = None if use.is_nat else mark(
+                use.key.address, use.name_of(member), use.settings,
+                use.tunnel_of(member))
+            through = Through(number, use.key, use.keeps_ports(member)) if (
+                number) else None
             _check_probes(monitor, member, through)
             wanted[use.key, use.pool_id, member_id] = checks(
                 monitor, member, through)
@@ -326,7 +349,7 @@ def _plan_service(result: Plan, use: _Use, asked: Asked, context: Context
             member['admin_state_up'], member['backup'],
             _mtu(use, member, context.path_mtu), name.port,
             use.tunnel_of(member)))
-    if result.nat_project is None:
+    if not use.is_nat:
         result.named[use.key] = use.pool_id, names
     result.services[use.key] = Service(use.settings, tuple(sorted(members)))
     if keys:

@@ -6,6 +6,7 @@ datapath would truncate them silently.
 """
 
 from collections.abc import Iterable
+from collections.abc import Mapping
 import ipaddress
 from typing import Any
 
@@ -51,20 +52,19 @@ def of(document: spec.Document, listener: spec.Listener, pool: spec.Pool,
         common['connection_limit'] = limit
         if flavor.get('connection_limit_reset'):
             flags |= datapath.ServiceFlag.RESET
-    if share:
+    is_proxied = pool.get('proxies', False)
+    if share and not is_proxied:
         return datapath.Settings(
             flags=flags | datapath.ServiceFlag.NAT,
             idle_timeout_s=_nat_idle_time(document, listener, share),
             nat_group=share.group, nat_flows=share.flows, **common)
-    encapsulation = _ENCAPSULATIONS[
-        flavor_keys.value(flavor, 'encapsulation')]
     if listener['protocol'] == 'UDP' and flavor.get('quic'):
         flags |= datapath.ServiceFlag.QUIC
     session: Any = pool['session_persistence'] or {}
     by_source = session or pool['lb_algorithm'] == 'SOURCE_IP'
     # Sockets of UDP and SCTP do not show which flows a member has. Clients
     # that stay with a member have no flow from before a change.
-    if (flavor.get('second_chance') and not by_source
+    if ((is_proxied or flavor.get('second_chance')) and not by_source
             and rules.transport(listener['protocol']) == 'TCP'):
         flags |= datapath.ServiceFlag.SECOND_CHANCE
     lengths: dict[str, Any] = {}
@@ -73,12 +73,22 @@ def of(document: spec.Document, listener: spec.Listener, pool: spec.Pool,
         lengths = _source_length(session.get('persistence_granularity'),
                                  version)
     return datapath.Settings(
-        flags=flags, encapsulation=encapsulation,
-        dscp=flavor.get('dscp', 0),
-        sid_function=flavor.get('srv6_function', 0),
+        flags=flags, **_outer(flavor, is_proxied),
         idle_timeout_s=(session.get('persistence_timeout')
                         or _idle_time(document, listener)),
         **lengths, **common)
+
+
+def _outer(flavor: Mapping[str, Any], is_proxied: bool
+           ) -> dict[str, Any]:
+    """Return how packets are carried to members without a tunnel. Proxies have
+    tunnels, which second chances need this encapsulation for as well."""
+    if is_proxied:
+        return {'encapsulation': datapath.Encapsulation.GUE}
+    return {'encapsulation': _ENCAPSULATIONS[
+                flavor_keys.value(flavor, 'encapsulation')],
+            'dscp': flavor.get('dscp', 0),
+            'sid_function': flavor.get('srv6_function', 0)}
 
 
 def _idle_time(document: spec.Document, listener: spec.Listener) -> int:

@@ -287,16 +287,14 @@ def _allowed_cidrs(vips: list[address_policy.Address],
                 f'use {_versions(vips)} networks')
 
 
-def port_on_node(doc: spec.Document, protocol: str,
-                 member: spec.Member) -> int:
-    """Return the port in a node's key of a member, or 0.
+def port_on_node(doc: spec.Document, pool: spec.Pool, member: spec.Member
+                 ) -> int:
+    """Return the port in a node's key of a member of a pool, or 0.
 
     If it is not 0, a pool may have an address with several ports: either the
     node or the end of a keyed tunnel writes the port into packets.
-
-    :param protocol: of the listener or pool.
     """
-    if transport(protocol) == 'SCTP' or not (
+    if transport(pool['protocol']) == 'SCTP' or pool.get('proxies') or not (
             flavor.value(doc['flavor'], 'member_port') == 'rewrite'
             or flavor.is_nat(doc['flavor'])
             or spec.is_keyed(member) or _is_elsewhere(doc, member)):
@@ -325,7 +323,7 @@ def _addresses(doc: spec.Document, pool: spec.Pool) -> None:
         address = ipaddress.ip_address(member['address'])
         target = int(address) >> (
             _FUNCTION_BITS if function and 'tunnel' not in member else 0)
-        port = port_on_node(doc, pool['protocol'], member)
+        port = port_on_node(doc, pool, member)
         key = (address.version, target, port)
         if seen.get(key) == address:
             if port:

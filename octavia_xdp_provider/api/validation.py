@@ -40,7 +40,8 @@ _LISTENER: Any = shape.partial(spec.Listener,
 
 def _pool(member: Any) -> Any:
     return shape.partial(
-        spec.Pool, members=shape.by_id(member), healthmonitor=_HEALTH_MONITOR,
+        spec.Pool, without=('proxies',), members=shape.by_id(member),
+        healthmonitor=_HEALTH_MONITOR,
         session_persistence=shape.partial(spec.SessionPersistence))
 
 

@@ -153,7 +153,11 @@ class Member(TypedDict):
 class Pool(TypedDict):
     """``members``: by id. ``tls_…``, ``…_bundle``, ``…_ref`` and
     ``alpn_protocols``: of a proxy's connections to members, as in
-    contracts/proxy_spec.py; a ``…_ref`` is what Octavia has for a bundle."""
+    contracts/proxy_spec.py; a ``…_ref`` is what Octavia has for a bundle.
+    ``proxies``: in the view of LB nodes alone (contracts/views.py): its
+    members are proxy nodes, which are reached by tunnels without a key and on
+    the listener's port, with a second chance, whatever the flavor says of
+    members."""
 
     name: NotRequired[str | None]
     admin_state_up: bool
@@ -172,6 +176,7 @@ class Pool(TypedDict):
     tls_ciphers: NotRequired[str]
     tls_versions: NotRequired[list[l7_types.TlsVersion]]
     alpn_protocols: NotRequired[list[l7_types.AlpnProtocol]]
+    proxies: NotRequired[bool]
 
 
 @shape.strict
@@ -467,6 +472,8 @@ def awaiting_keys(doc: Document, listener_id: str) -> Iterator[str]:
     any VIP. Until then nodes are not sent the listener."""
     addresses = vips(doc)
     for pool in pools_of(doc, doc['listeners'][listener_id]):
+        if pool.get('proxies'):
+            continue
         for key, member in pool['members'].items():
             if 'tunnel' in member and any(
                     tunnel_key(doc, member['tunnel'], listener_id, vip)

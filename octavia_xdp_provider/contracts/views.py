@@ -101,7 +101,7 @@ def _pool(listener_id: str, listener: spec.Listener, version: int,
     """:param version: the IP version of tunnels, if a node has both."""
     pool_id = proxy_pool_id(listener_id)
     return {
-        'admin_state_up': True, 'protocol': 'TCP',
+        'admin_state_up': True, 'protocol': 'TCP', 'proxies': True,
         'lb_algorithm': 'SOURCE_IP_PORT', 'session_persistence': None,
         'members': {
             proxy_member_id(listener_id, host): _member(
