@@ -52,7 +52,7 @@ class Metrics:
             PREFIX + 'changes', 'Changes that drivers requested, by '
             'outcome', ['outcome'], registry=registry)
         self._calls = prometheus_client.Counter(
-            PREFIX + 'node_calls', 'Calls of LB nodes', ['method'],
+            PREFIX + 'node_calls', 'Calls of nodes', ['method'],
             registry=registry)
         self._delayed = prometheus_client.Counter(
             PREFIX + 'delayed_calls', 'Calls that waited because their node '
@@ -65,7 +65,7 @@ class Metrics:
             self._failures.labels(kind)
         self._seconds = prometheus_client.Histogram(
             PREFIX + 'change_seconds', 'Time from a change in the API '
-            'until all its LB nodes have reported it in their tables',
+            'until all its nodes have reported that they have applied it',
             buckets=BUCKETS, registry=registry)
 
         self._lookups = prometheus_client.Gauge(
@@ -190,27 +190,28 @@ def _all(figures: figures_module.Figures) -> Iterator[core.Metric]:
 
 def _of_nodes(nodes: Iterable[figures_module.NodeFigures]
               ) -> Iterator[core.Metric]:
-    conditions = _family('node_condition', 'Condition of an LB node: 1 for '
-                         'the one that it is in',
-                         'host', 'condition')
+    conditions = _family('node_condition', 'Condition of an LB node or a '
+                         'proxy node: 1 for the one that it is in',
+                         'host', 'role', 'condition')
     silence = _family('node_silence_seconds',
-                      'Seconds since the last report of an LB node',
-                      'host')
+                      'Seconds since the last report of a node',
+                      'host', 'role')
     lag = _family('node_lag_generations', 'Generations drawn since the '
-                  'oldest one that an LB node has not applied', 'host')
-    placements = _family('placements', 'Load balancers on an LB node', 'host',
-                         'state')
+                  'oldest one that a node has not applied', 'host', 'role')
+    placements = _family('placements', 'Load balancers on a node', 'host',
+                         'role', 'state')
     sessions = _family('node_bgp_sessions', 'BGP sessions of an LB node',
                        'host', 'state')
     gauges = {key: _family(name, text, 'host')
               for key, (name, text) in _NODE_GAUGES.items()}
     for node in nodes:
-        conditions.add_metric([node.host, node.condition], 1)
+        labels = [node.host, node.role]
+        conditions.add_metric([*labels, node.condition], 1)
         if node.silence_s is not None:
-            silence.add_metric([node.host], node.silence_s)
-        lag.add_metric([node.host], node.lag)
+            silence.add_metric(labels, node.silence_s)
+        lag.add_metric(labels, node.lag)
         for state in ('ok', 'behind', 'failing', 'draining', 'leaving'):
-            placements.add_metric([node.host, state],
+            placements.add_metric([*labels, state],
                                   node.placements.get(state, 0))
         for key, family in gauges.items():
             if isinstance(node.state.get(key), int):

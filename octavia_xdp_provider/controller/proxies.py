@@ -87,9 +87,14 @@ def concerns(document: spec.Document) -> bool:
 
 def is_settled(document: spec.Document) -> bool:
     """Return whether LB nodes are sent all listeners that need proxies."""
-    proxied = set(tiers.proxied_listeners(document))
-    return not proxied or proxied <= set(
-        document.get('proxies', {'listeners': []})['listeners'])
+    return not unserved(document)
+
+
+def unserved(document: spec.Document) -> list[str]:
+    """Return ids of listeners that need proxies and are not sent to them."""
+    served = _served(document)
+    return [key for key in tiers.proxied_listeners(document)
+            if key not in served]
 
 
 def excluded(document: spec.Document) -> set[str]:

@@ -2,9 +2,12 @@
 """Why a load balancer is not as it should be, and on which node."""
 
 from collections.abc import Callable
+from collections.abc import Iterable
 from collections.abc import Mapping
 from collections.abc import Sequence
 
+from octavia_xdp_provider.contracts import tiers
+from octavia_xdp_provider.controller import proxies
 from octavia_xdp_provider.controller.store import rows
 from octavia_xdp_provider.manage import placement_state
 
@@ -29,11 +32,31 @@ def problems(load_balancer: rows.LoadBalancer,
                 for placement in placements]
     if load_balancer.pending is not None:
         return ['a change waits for Octavia\'s commit']
-    if not placements:
+    lacking = lacking_role(load_balancer, placements)
+    if lacking == rows.LB:
         return [f'{host}: {why}' for host, why in get_refusals().items()] or [
             'it is not placed yet, or no node is registered']
+    if lacking == rows.PROXY:
+        return ['its listeners of layer 7 are not placed yet, or no proxy '
+                'node that could take them is registered and in service']
     return [f'{placement.host}: {text}' for placement in placements
-            if (text := _node_problem(placement, load_balancer, silence_s))]
+            if (text := _node_problem(placement, load_balancer, silence_s))
+            ] + [f'listener {key}: LB nodes do not forward it yet, because '
+                 'its proxy nodes have not all applied it'
+                 for key in proxies.unserved(load_balancer.document)]
+
+
+def lacking_role(load_balancer: rows.LoadBalancer,
+                 placements: Iterable[rows.Placement]) -> rows.Role | None:
+    """Return the role of nodes that a load balancer needs, and is on none of.
+    """
+    roles = {placement.role for placement in placements}
+    if rows.LB not in roles:
+        return rows.LB
+    if (rows.PROXY not in roles
+            and tiers.needs_proxies(load_balancer.document)):
+        return rows.PROXY
+    return None
 
 
 def _node_problem(placement: rows.Placement,

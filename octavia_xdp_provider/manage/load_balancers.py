@@ -9,6 +9,8 @@ import functools
 from oslo_config import cfg
 
 from octavia_xdp_provider.contracts import spec
+from octavia_xdp_provider.contracts import tiers
+from octavia_xdp_provider.controller import proxies
 from octavia_xdp_provider.controller.scheduler import service
 from octavia_xdp_provider.controller.store import queries
 from octavia_xdp_provider.controller.store import rows
@@ -22,6 +24,10 @@ from octavia_xdp_provider.manage import zone_spread
 from octavia_xdp_provider.process import ages
 
 
+_WITHOUT: dict[str, str] = {rows.LB: 'without a node',
+                            rows.PROXY: 'without a proxy node'}
+
+
 def _state(load_balancer: rows.LoadBalancer,
            placements: Sequence[rows.Placement],
            zones: zone_spread.Zones) -> str:
@@ -30,10 +36,13 @@ def _state(load_balancer: rows.LoadBalancer,
         return 'deleting'
     if load_balancer.pending is not None:
         return 'pending'
-    if not placements:
-        return 'without a node'
+    lacking = load_balancer_problems.lacking_role(load_balancer, placements)
+    if lacking is not None:
+        return _WITHOUT[lacking]
     states = {placement_state.classify(placement, load_balancer)
               for placement in placements}
+    if not proxies.is_settled(load_balancer.document):
+        states.add('loading')
     for state in ('failing', 'loading', 'leaving', 'draining'):
         if state in states:
             return state
@@ -76,8 +85,9 @@ class List(command.List):
 
     "state" is ok, pending (a change waits for Octavia's commit), loading,
     failing, draining or leaving (on some node), deleting, "without a node",
-    or, with [placement] spread or the flavor's, "in one zone" or "too few
-    zones"; "problems" has the reason if it is not ok, and the node.
+    "without a proxy node", or, with [placement] spread or the flavor's, "in
+    one zone" or "too few zones"; "problems" has the reason if it is not ok,
+    and the node.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -114,7 +124,12 @@ class List(command.List):
 
 
 class Show(names.LoadBalancerArgument, command.Show):
-    """Show a load balancer: what is wanted, and how far each node is."""
+    """Show a load balancer: what is wanted, and how far each node is.
+
+    "tier" of a listener is what serves it: the datapath of LB nodes, or proxy
+    nodes. "weight" of a proxy node is what LB nodes use: 0 while it gets no new
+    connections.
+    """
 
     def take_action(self, arguments: argparse.Namespace) -> command.Table:
         store = self.store()
@@ -123,6 +138,8 @@ class Show(names.LoadBalancerArgument, command.Show):
         document = load_balancer.document
         placements = store.placements.select([load_balancer.id])
         zones = store.nodes.zones()
+        weights = {host: node['weight'] for host, node in document.get(
+            'proxies', {'nodes': {}})['nodes'].items()}
         pending = (load_balancer.pending or {}).get('change') or {}
         state, problems = _judge(self.conf, store)(load_balancer, placements)
         row = {
@@ -143,11 +160,14 @@ class Show(names.LoadBalancerArgument, command.Show):
             'waits_for_deleted': len(load_balancer.removed),
             'is_in_work_queue': bool(store.work.marked([load_balancer.id])),
             'nodes': lines.Lines([{
-                'host': placement.host,
+                'host': placement.host, 'role': placement.role,
                 'state': placement_state.classify(placement, load_balancer),
                 'generation': placement.synced_generation,
                 'zone': zones.get(placement.host),
-                'announced': placement.announced, 'error': placement.error,
+                'announced': (placement.announced
+                              if placement.role == rows.LB else None),
+                'weight': weights.get(placement.host),
+                'error': placement.error,
                 'members_up': _count_members(placement, 'up'),
                 'members_down': _count_members(placement, 'down'),
             } for placement in placements]),
@@ -160,6 +180,7 @@ class Show(names.LoadBalancerArgument, command.Show):
                 'id': key, 'name': listener.get('name'),
                 'protocol': listener['protocol'],
                 'port': listener['protocol_port'],
+                'tier': tiers.tier(document, key),
                 'pool': listener['default_pool_id']}
                 for key, listener in document['listeners'].items()]),
             'pools': lines.Lines([{

@@ -16,7 +16,7 @@ _NAMED_MAX = 5
 
 
 class Zones:
-    """The zones of all nodes.
+    """The zones of all LB nodes.
 
     :param conf: ``[placement]``.
     """
@@ -26,6 +26,8 @@ class Zones:
         self._zones: dict[str, str] = {}
         self._out: set[str] = set()
         for node in nodes:
+            if node.role != rows.LB:
+                continue
             self._zones[node.host] = node.zone or ''
             if node.condition in ('dead', 'disabled', 'draining'):
                 self._out.add(node.host)

@@ -22,7 +22,7 @@ from octavia_xdp_provider.process import ages
 
 @dataclasses.dataclass(frozen=True)
 class NodeFigures:
-    """Figures of an LB node.
+    """Figures of an LB node or a proxy node.
 
     ``silence_s``: seconds since its last sign of life; None: never.
     ``placements``: number by state, the first of these that applies: leaving,
@@ -37,6 +37,7 @@ class NodeFigures:
     placements: dict[str, int]
     lag: int
     state: dict[str, Any]
+    role: str = rows.LB
 
 
 @dataclasses.dataclass(frozen=True)
@@ -173,10 +174,11 @@ class FiguresQueries(base.Queries):
                 ages.age(last_seen, now) if last_seen else None,
                 placements.get(host, {}),
                 generation - oldest[host] + 1 if host in oldest else 0,
-                json.loads(state))
-                for host, condition, last_seen, state in session.execute(
+                json.loads(state), role)
+                for host, condition, last_seen, state, role in session.execute(
                     sa.select(models.Node.host, models.Node.condition,
-                              models.Node.last_seen, models.Node.state))]
+                              models.Node.last_seen, models.Node.state,
+                              models.Node.role))]
             return Figures(_load_balancers(session), marked, int(due),
                            ages.age(first, now) if due else 0.0, generation,
                            nodes, _hypervisors(session, now))

@@ -75,12 +75,12 @@ class TestOperator(control.ControlTestCase):
         self.create()
         self.wait('figures', lambda: (
             f'octavia_xdp_controller_placements{{host="{control.HOST}",'
-            'state="ok"} 1.0\n' in self.get('/metrics')[1]))
+            'role="lb",state="ok"} 1.0\n' in self.get('/metrics')[1]))
         text = self.get('/metrics')[1]
         for line in ('octavia_xdp_controller_change_seconds_count 1.0',
                      'octavia_xdp_controller_changes_total{outcome='
                      '"accepted"} 1.0',
                      'octavia_xdp_controller_node_lag_generations{host='
-                     f'"{control.HOST}"}} 0.0',
+                     f'"{control.HOST}",role="lb"}} 0.0',
                      'octavia_xdp_controller_leader 1.0'):
             self.assertIn(f'{line}\n', text)

@@ -21,6 +21,9 @@ class TestCollector(base.StoreTestCase):
         return self.registry.get_sample_value(f'octavia_xdp_controller_{name}',
                                               labels)
 
+    def lag(self, host):
+        return self.value('node_lag_generations', host=host, role='lb')
+
     def create(self, key, number, *hosts):
         self.store.load_balancers.create(dict(
             unit.document(), id=key, pools={}, listeners={},
@@ -38,27 +41,38 @@ class TestCollector(base.StoreTestCase):
         self.create('b', 2, 'lb1')
         self.report('lb1')
         self.assertEqual((2, 0, 0, 1), (
-            self.value('placements', host='lb1', state='ok'),
-            self.value('placements', host='lb1', state='behind'),
-            self.value('node_lag_generations', host='lb1'),
-            self.value('placements', host='lb2', state='behind')))
-        lag = self.value('node_lag_generations', host='lb2')
+            self.value('placements', host='lb1', role='lb', state='ok'),
+            self.value('placements', host='lb1', role='lb', state='behind'),
+            self.lag('lb1'),
+            self.value('placements', host='lb2', role='lb', state='behind')))
+        lag = self.lag('lb2')
         self.assertGreater(lag, 0)
         self.create('c', 3)
-        self.assertGreater(self.value('node_lag_generations', host='lb2'),
-                           lag)
+        self.assertGreater(self.lag('lb2'), lag)
         self.report('lb2', error='full')
         self.store.placements.place('b', remove=['lb1'])
         self.store.placements.place('a', drain=['lb1'])
         self.assertEqual((1, 1, 1), (
-            self.value('placements', host='lb2', state='failing'),
-            self.value('placements', host='lb1', state='leaving'),
-            self.value('placements', host='lb1', state='draining')))
+            self.value('placements', host='lb2', role='lb', state='failing'),
+            self.value('placements', host='lb1', role='lb', state='leaving'),
+            self.value('placements', host='lb1', role='lb', state='draining')))
         self.assertEqual((3, 16, 1, 1), (
             self.value('node_services', host='lb1'),
             self.value('node_services_max', host='lb1'),
             self.value('node_bgp_sessions', host='lb1', state='up'),
             self.value('node_bgp_sessions', host='lb1', state='down')))
+
+    def test_proxy_nodes_are_shown_with_their_role(self):
+        self.store.nodes.register('p', role='proxy', addresses=['192.0.2.1'])
+        self.seen('p', {})
+        self.create('a', 1, 'p')
+        self.report('p')
+        of_node = {'host': 'p', 'role': 'proxy'}
+        self.assertEqual((1, 1, 0), (
+            self.value('node_condition', condition='unknown', **of_node),
+            self.value('placements', state='ok', **of_node),
+            self.value('node_lag_generations', **of_node)))
+        self.assertIsNotNone(self.value('node_silence_seconds', **of_node))
 
     def test_load_balancers_in_one_zone_only_are_shown(self):
         for host in ('a1', 'a2', 'b1'):
@@ -81,7 +95,7 @@ class TestCollector(base.StoreTestCase):
         for number in range(5):
             self.create(f'b{number}', 10 + number)
         self.store.placements.place('a', ['lb1'])
-        self.assertEqual(1, self.value('node_lag_generations', host='lb1'))
+        self.assertEqual(1, self.lag('lb1'))
 
     def test_ports_and_silence_of_hypervisors_are_shown(self):
         for host in ('hv1', 'hv2', 'hv3'):
