@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+
+import dataclasses
+import hashlib
+
+from octavia_xdp_provider.contracts import errors
+from octavia_xdp_provider.contracts import proxy_launch
+from octavia_xdp_provider.proxy.agent import parts
+from octavia_xdp_provider.proxy.agent import plans
+from octavia_xdp_provider.proxy.agent import records
+from octavia_xdp_provider.tests.support import proxied as documents
+from octavia_xdp_provider.tests.unit import base
+from octavia_xdp_provider.tests.unit.proxy.agent import node
+
+BUNDLE = documents.bundle('bundle')
+
+
+class TestPlans(base.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.secrets = node.Secrets()
+
+    def plan(self, document, at=node.NODE, down=()):
+        plans.check(document['id'], document)
+        return plans.make(document, records.Record(70001, tuple(down)), at,
+                          self.secrets)
+
+    def tls(self, **more):
+        self.secrets.contents = {f'{BUNDLE}.pem': b'secret',
+                                 'ticket-keys': b'keys'}
+        return node.document(protocol='TERMINATED_HTTPS',
+                             default_tls_bundle=BUNDLE, **more)
+
+    def test_launch_file_has_the_shape_of_the_contract(self):
+        for document in node.document(), self.tls():
+            launch = self.plan(document).launch
+            proxy_launch.LAUNCH_SHAPE.check(launch)
+            self.assertEqual(hashlib.sha256(self.plan(
+                document).configuration).hexdigest(),
+                launch['configuration_hash'])
+            self.assertEqual((70001, 30, 1 << 26), tuple(launch[name] for name
+                             in ('number', 'stop_after_s', 'memory_bytes')))
+
+    def test_only_members_of_pools_in_use_can_be_reached(self):
+        names = ('webs', 'off', 'unused')
+        document = documents.document(
+            {'web': documents.listener(
+                {'to': documents.policy(
+                    'REDIRECT_TO_POOL', {'r': documents.rule()},
+                    redirect_pool_id=documents.uuid_of('off'))},
+                default_pool_id=documents.uuid_of('webs'))},
+            {name: documents.pool({
+                f'{name} {last}': documents.member(
+                    f'198.18.{place}.{last}', protocol_port=8000 + last,
+                    admin_state_up=last == 1) for last in (1, 2)},
+                admin_state_up=name != 'off')
+             for place, name in enumerate(names)})
+        self.assertEqual([
+            {'address': '198.18.0.1', 'port': 8001},
+            {'address': '198.18.0.2', 'port': 8002}],
+            self.plan(document).launch['members'])
+
+    def test_nothing_runs_without_a_listener_that_takes_connections(self):
+        for document in (documents.document(),
+                         node.document(admin_state_up=False),
+                         {**node.document(), 'admin_state_up': False}):
+            self.assertIsNone(self.plan(document))
+
+    def test_connection_limit_is_divided_among_nodes(self):
+        document = node.document(connection_limit=10)
+        self.assertIn('maxconn 10\n', self.text(document))
+        document['nodes'] = ['a', 'proxy1', 'z']
+        # 10 = 4 + 3 + 3, and this one is the second.
+        self.assertIn('maxconn 3\n', self.text(document))
+        # It is not among them before it has reported the document.
+        document['nodes'] = ['a', 'z']
+        self.assertIn('maxconn 3\n', self.text(document))
+
+    def text(self, document):
+        return self.plan(document).configuration.decode()
+
+    def test_name_of_certificates_follows_from_their_content(self):
+        first = self.plan(self.tls())
+        name = first.launch['certificates']
+        self.assertEqual(name, self.plan(self.tls()).launch['certificates'])
+        self.assertIn(f'/own/certificates/{name}/', first.configuration
+                      .decode())
+        listed = documents.uuid_of('web') + '.crt-list'
+        self.assertEqual({f'{BUNDLE}.pem', 'ticket-keys', listed},
+                         set(first.certificates))
+        document = self.tls()
+        self.secrets.contents['ticket-keys'] = b'others'
+        self.assertNotEqual(name, self.plan(document).launch['certificates'])
+        # A list of certificates is a reason for another name too.
+        other = documents.bundle('other')
+        document = self.tls(sni_bundles=[other])
+        self.assertNotEqual(name, self.plan(document).launch['certificates'])
+        self.assertEqual({BUNDLE, other}, self.secrets.asked[-1])
+
+    def test_no_secret_is_asked_for_without_tls(self):
+        self.plan(node.document())
+        self.assertEqual([], self.secrets.asked)
+
+    def test_missing_secret_is_no_plan(self):
+        document = self.tls()
+        self.secrets.contents = None
+        self.assertRaises(parts.Missing, self.plan, document)
+
+    def test_document_of_another_load_balancer_is_refused(self):
+        self.assertRaises(errors.Refused, plans.check, node.SECOND,
+                          node.document())
+
+    def test_version_of_haproxy_matters(self):
+        newer = dataclasses.replace(node.NODE, haproxy=(2, 8))
+        self.assertNotEqual(
+            self.plan(self.tls()).configuration,
+            self.plan(self.tls(), newer).configuration)
