@@ -35,6 +35,7 @@ class _Known:
     """A load balancer that is wanted.
 
     :ivar document: that of ``entry``, or the last one that could be used.
+    :ivar bundles: hashes of all that it names.
     :ivar plan: of the document; None if nothing is to run.
     :ivar is_planned: whether ``plan`` follows from ``entry``.
     :ivar error: why it is not as wanted, or None.
@@ -44,6 +45,7 @@ class _Known:
 
     entry: wanted_state.Entry
     document: proxy_spec.Document | None = None
+    bundles: frozenset[str] = frozenset()
     plan: plans.Plan | None = None
     is_planned: bool = False
     error: str | None = None
@@ -84,8 +86,8 @@ class Reconciler:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether something failed that may succeed without a change."""
-        return any(known.error and not known.is_final
+        """Whether something is to be done that takes no other document."""
+        return any(not known.is_final and (known.error or not known.is_planned)
                    for known in self._known.values())
 
     def reconcile(self, wanted: wanted_state.Wanted, node: plans.Node
@@ -107,6 +109,10 @@ class Reconciler:
         self._parts.health.want({
             key: known.document for key, known in self._known.items()
             if known.document is not None})
+        self._parts.secrets.want({
+            key: known.bundles for key, known in self._known.items()
+            if known.bundles})
+        self.look_for_secrets()
         for key, known in self._known.items():
             if known.is_final:
                 continue
@@ -117,6 +123,11 @@ class Reconciler:
             len(known.document['listeners']) for known in self._known.values()
             if known.document)
         self._update(touched)
+
+    def look_for_secrets(self) -> None:
+        """Plan those again in the next pass whose secrets have changed."""
+        for key in self._parts.secrets.changed() & self._known.keys():
+            self._known[key].is_planned = False
 
     def look(self, ids: Iterable[str]) -> None:
         """Look at what runs of these load balancers, and at changed states of
@@ -129,8 +140,10 @@ class Reconciler:
         known = self._known[key] = _Known(entry)
         if before is not None:
             known.document, known.plan = before.document, before.plan
+            known.bundles = before.bundles
         try:
             known.document = plans.check(key, entry[1])
+            known.bundles = plans.bundles(known.document)
         except errors.Refused as error:
             known.error, known.is_final = _text(error), True
             LOG.error('The document of load balancer %s cannot be used: %s',

@@ -59,6 +59,7 @@ class Worker(worker.Worker):
         is_due = time.monotonic() >= self._pass_at
         changed = (self._states.look() if ids is None or is_due
                    else self._states.read(ids))
+        self._reconciler.look_for_secrets()
         if self._wanted is not None and (
                 is_due or self._reconciler.is_waiting
                 or not self.has_applied(self._wanted)):

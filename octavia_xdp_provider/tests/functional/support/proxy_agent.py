@@ -63,7 +63,7 @@ class Controller:
         return {'taken': True, 'epoch': epoch, 'seq': seq}
 
 
-class Secrets:
+class Secrets(parts.NoSecrets):
     """Files of a directory for each load balancer."""
 
     def __init__(self, directory):

@@ -34,11 +34,20 @@ class Secrets:
     """:ivar contents: files by name; None while they are missing.
 
     :ivar asked: the hashes of each call.
+    :ivar news: load balancers whose files have changed.
     """
 
     def __init__(self):
         self.contents = None
         self.asked = []
+        self.news, self.wanted = set(), {}
+
+    def want(self, bundles):
+        self.wanted = dict(bundles)
+
+    def changed(self):
+        news, self.news = self.news, set()
+        return news
 
     def files(self, load_balancer_id, hashes):
         self.asked.append(hashes)

@@ -174,6 +174,27 @@ class TestReports(node.NodeTestCase):
         self.assertEqual((2, None), self.held())
 
 
+    def test_changed_secret_is_another_configuration(self):
+        self.secrets.contents = {f'{BUNDLE}.pem': b'one'}
+        wanted = (node.document(protocol='TERMINATED_HTTPS',
+                                default_tls_bundle=BUNDLE),
+                  node.document(SECOND))
+        self.run_pass(*wanted)
+        self.assertEqual({FIRST: {BUNDLE}}, self.secrets.wanted)
+        before, other = self.launch(), self.statuses(SECOND)
+        self.secrets.contents = {f'{BUNDLE}.pem': b'two'}
+        self.run_pass(*wanted)
+        self.assertEqual(before, self.launch())
+        self.secrets.news = {FIRST, documents.uuid_of('unknown')}
+        self.agent.look_for_secrets()
+        self.assertTrue(self.agent.is_waiting)
+        self.run_pass(*wanted)
+        self.assertFalse(self.agent.is_waiting)
+        self.assertNotEqual(before['certificates'],
+                            self.launch()['certificates'])
+        self.assertEqual(other, self.statuses(SECOND))
+
+
 class TestRestart(node.NodeTestCase):
 
     def test_nothing_is_written_again(self):
