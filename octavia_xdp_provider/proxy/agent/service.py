@@ -6,6 +6,7 @@ has the launcher run what is wanted, and reads what runs; the *watch* waits for
 the launcher's answers. HAProxy processes go on without it.
 """
 
+import threading
 from typing import Any
 
 from oslo_config import cfg
@@ -32,6 +33,8 @@ from octavia_xdp_provider.proxy.agent import run_directory
 from octavia_xdp_provider.proxy.agent import states
 from octavia_xdp_provider.proxy.agent import watch
 from octavia_xdp_provider.proxy.agent import worker
+from octavia_xdp_provider.proxy.secrets import held
+from octavia_xdp_provider.proxy.secrets import own_key
 
 
 class WakeupEndpoint:
@@ -66,6 +69,11 @@ class ProxyAgent(service.Agent):
                                   loops.watch('states'))
         controller = rpc.NodesClient(
             self._transport, version=conf.upgrade_levels.nodes)
+        self._secrets = held.Secrets(
+            conf.host, rpc.SecretsClient(
+                self._transport, version=conf.upgrade_levels.nodes),
+            own_key.load(self._options.state_directory), self._wake_worker,
+            loops.watch('secrets'))
         self._parts = self._make_parts()
         self._worker = self._make_worker()
         self._link = link.Link(
@@ -85,7 +93,7 @@ class ProxyAgent(service.Agent):
                                   [WakeupEndpoint(self._link)])
 
     def _make_parts(self) -> parts.Parts:
-        return parts.Parts()
+        return parts.Parts(secrets=self._secrets)
 
     def _make_worker(self) -> worker.Worker:
         written = orders.Orders(self._files)
@@ -113,10 +121,13 @@ class ProxyAgent(service.Agent):
     def stop(self) -> None:
         super().stop()
         self._heartbeat.stop()
+        self._secrets.stop()
 
     def _start(self) -> None:
         self._watch.start()
         self._heartbeat.start()
+        threading.Thread(target=self._secrets.run, name='secrets',
+                         daemon=True).start()
 
     def _end(self) -> None:
         self._watch.stop()
