@@ -5,7 +5,6 @@ Each is narrow, so that the agent works without it: a node without listeners
 that do TLS asks for no secret, for example.
 """
 
-from collections.abc import Collection
 from collections.abc import Mapping
 import dataclasses
 from typing import Protocol
@@ -37,13 +36,6 @@ class Secrets(Protocol):
 
         :raises Missing: one of them is not here yet.
         """
-
-    def keep(self, ids: Collection[str]) -> None:
-        """Forget the secrets of all other load balancers."""
-
-    def changed(self) -> set[str]:
-        """Return the load balancers whose files have changed since the last
-        call, though their documents have not."""
 
 
 class Health(Protocol):
@@ -91,12 +83,6 @@ class NoSecrets:
     def files(self, load_balancer_id: str, hashes: frozenset[str]
               ) -> dict[str, bytes]:
         raise Missing('this node gets no certificates')
-
-    def keep(self, ids: Collection[str]) -> None:
-        pass
-
-    def changed(self) -> set[str]:
-        return set()
 
 
 class NoHealth:

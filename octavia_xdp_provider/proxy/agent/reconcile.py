@@ -100,9 +100,6 @@ class Reconciler:
                 known.is_planned = False
         for key in self._known.keys() - documents.keys():
             del self._known[key]
-        self._parts.secrets.keep(documents.keys())
-        for key in self._parts.secrets.changed() & self._known.keys():
-            self._known[key].is_planned = False
         touched = set()
         for key, entry in documents.items():
             before = self._known.get(key)

@@ -7,8 +7,8 @@ agent they are fetched again, while HAProxy processes go on with their files.
 """
 
 from collections.abc import Callable
-from collections.abc import Collection
 from collections.abc import Iterable
+from collections.abc import Mapping
 import threading
 import time
 from typing import Protocol
@@ -72,6 +72,20 @@ class Secrets:
         self._changed: set[str] = set()
         self._problem: str | None = None
 
+    def want(self, bundles: Mapping[str, frozenset[str]]) -> None:
+        """See parts.Secrets. All other secrets are forgotten."""
+        with self._lock:
+            self._wanted = dict(bundles)
+            self._bundles = {
+                key: {name: bundle for name, bundle
+                      in self._bundles.get(key, {}).items() if name in hashes}
+                for key, hashes in bundles.items()}
+            for key in self._tickets.keys() - bundles.keys():
+                del self._tickets[key]
+            self._changed &= bundles.keys()
+        if any(self._missing()):
+            self._is_asked.set()
+
     def files(self, load_balancer_id: str, hashes: frozenset[str]
               ) -> dict[str, bytes]:
         """See parts.Secrets. The keys of session tickets are among the files.
@@ -79,33 +93,19 @@ class Secrets:
         :raises Missing: one of them is not here yet; it is being fetched.
         """
         with self._lock:
-            self._wanted[load_balancer_id] = hashes
-            kept = {name: bundle for name, bundle in self._bundles.get(
-                load_balancer_id, {}).items() if name in hashes}
-            self._bundles[load_balancer_id] = kept
-            number = len(hashes - kept.keys())
-            if number or self._lacks_tickets(load_balancer_id):
-                self._is_asked.set()
+            kept = self._bundles.get(load_balancer_id, {})
+            if hashes - kept.keys() or self._lacks_tickets(load_balancer_id):
                 raise parts.Missing(
                     self._problem or 'certificates are being fetched')
-            files = {settings.bundle_file(name): bundle.pem
-                     for name, bundle in kept.items()}
+            files = {settings.bundle_file(name): kept[name].pem
+                     for name in hashes}
             if load_balancer_id in self._tickets:
                 files[settings.TICKET_KEYS] = self._tickets[
                     load_balancer_id].pem
             return files
 
-    def keep(self, ids: Collection[str]) -> None:
-        """Forget the secrets of all other load balancers."""
-        with self._lock:
-            for key in self._wanted.keys() - set(ids):
-                del self._wanted[key], self._bundles[key]
-                self._tickets.pop(key, None)
-                self._changed.discard(key)
-
     def changed(self) -> set[str]:
-        """Return the load balancers whose files have changed since the last
-        call, though their documents have not."""
+        """See parts.Secrets."""
         with self._lock:
             changed, self._changed = self._changed, set()
             return changed
@@ -128,7 +128,7 @@ class Secrets:
             if self.fetch() or not any(self._missing()):
                 pause_s = RETRY_S
             else:
-                # Calls of files() do not hurry this on.
+                # Calls of want() do not hurry this on.
                 self._stopping.wait(pause_s)
                 pause_s = min(2 * pause_s, RETRY_MAX_S)
             self._is_asked.wait(RETRY_S)
@@ -196,6 +196,7 @@ class Secrets:
                 with self._lock:
                     if bundle is not None and key in self._bundles:
                         self._bundles[key][name] = bundle
+                        self._changed.add(key)
                         has_come = True
             # What did not fit is asked for again, what is not there is not.
             left = [name for name in left if name not in sent] if sent else (
@@ -226,8 +227,7 @@ class Secrets:
             if key not in self._wanted or former == bundle:
                 return False
             self._tickets[key] = bundle
-            if former is not None:
-                self._changed.add(key)
+            self._changed.add(key)
             return True
 
     def _open(self, text: str, key: str, name: str,

@@ -67,6 +67,8 @@ class TestSecrets(base.TestCase):
         return frozenset(names)
 
     def missing(self, names, key=LB):
+        """Return why files are missing, which are wanted from now on."""
+        self.secrets.want({key: names})
         return str(self.assertRaises(parts.Missing, self.secrets.files, key,
                                      names))
 
@@ -161,7 +163,7 @@ class TestSecrets(base.TestCase):
         names = self.store(self.certificate)
         self.missing(names)
         self.secrets.fetch()
-        self.assertEqual(set(), self.secrets.changed())
+        self.assertEqual({LB}, self.secrets.changed())
         newer = self.controllers.keys[LB] = bundle.tickets(
             self.controllers.keys[LB])
         self.secrets.fetch()
@@ -179,9 +181,9 @@ class TestSecrets(base.TestCase):
         names = self.store(self.certificate)
         self.missing(names)
         self.secrets.fetch()
-        self.secrets.keep([LB])
+        self.secrets.want({LB: names})
         self.secrets.files(LB, names)
-        self.secrets.keep([OTHER])
+        self.secrets.want({OTHER: names})
         self.missing(names)
 
     def test_contents_are_in_no_text(self):
