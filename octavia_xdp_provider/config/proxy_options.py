@@ -90,8 +90,8 @@ proxy_opts = [
                     'others, as cpu.weight of cgroups.'),
     cfg.IntOpt('stop_after',
                default=3600, min=1, max=86400,
-               help='Seconds that a process which is replaced, or no longer '
-                    'wanted, may serve the connections that it has.'),
+               help='Seconds that a process which is replaced after a change '
+                    'may serve the connections that it has.'),
     cfg.IntOpt('listeners_max',
                default=4096, min=1, max=65536,
                help='Number of listeners that the scheduler places on this '

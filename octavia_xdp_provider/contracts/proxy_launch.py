@@ -85,8 +85,9 @@ class Launch(TypedDict):
     :ivar memory_bytes: of all its processes, also of those that drain.
     :ivar cpu_weight: relative to other load balancers, as cpu.weight of
         cgroups: 100 is usual.
-    :ivar stop_after_s: how long a process that is replaced or no longer
-        wanted may serve the connections it has.
+    :ivar stop_after_s: how long a process that is replaced may serve the
+        connections it has. One that is no longer wanted has a few seconds at
+        most: LB nodes send it nothing any more.
     :ivar configuration_hash: SHA-256 of haproxy.cfg.
     :ivar certificates: name of the directory with them, if there are any.
     """

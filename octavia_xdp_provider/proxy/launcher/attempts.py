@@ -8,6 +8,9 @@ from octavia_xdp_provider.proxy.launcher import machine as machines
 RETRY_S = 30.0
 # Seconds after which a start counts as a good one.
 STABLE_S = 10.0
+# Seconds until a process of what is no longer wanted is killed, with the
+# connections that it has. Packets of these do not arrive any more.
+REMOVED_STOP_S = 5.0
 _FIRST_DELAY_S = 0.1
 
 

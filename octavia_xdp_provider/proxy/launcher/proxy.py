@@ -304,15 +304,13 @@ class Proxy:
 
     def _end(self, groups: Groups, now: float) -> None:
         """End what is no longer wanted."""
-        served = self._served()
-        if served:
+        if self._record:
             self._machine.save(self.identity, None)
         self._checks.forget()
         self._starting = self._reloading = self._trouble = None
         self._is_dead = False
         self._machine.keep_sockets(self.identity, ())
-        if self._leaving.retire(groups, set(),
-                                served['stop_after_s'] if served else 0, now):
+        if self._leaving.retire(groups, set(), attempts.REMOVED_STOP_S, now):
             self._again(LATER_S, now)
         self._record = None
 

@@ -136,6 +136,21 @@ class TestNode(base.TestCase):
             self.state()[name] for name in (
                 'phase', 'configuration_hash', 'restarts', 'listening')))
 
+    def test_what_is_not_wanted_does_not_wait_for_its_connections(self):
+        self.want('a')
+        self.world.wanted[ID]['stop_after_s'] = 3600
+        self.node.look()
+        self.node.step(2)
+        master = self.master()
+        del self.world.wanted[ID]
+        self.node.look()
+        self.node.step(2)
+        self.assertTrue(master.is_leaving)
+        self.assertEqual('stopping', self.state()['phase'])
+        self.world.now += attempts.REMOVED_STOP_S
+        self.node.step(2)
+        self.assertEqual({}, self.world.states)
+
     def test_error_names_the_configuration_that_it_is_about(self):
         self.want('a')
         self.assertEqual((None, 'a'), self.judged())
