@@ -20,6 +20,15 @@ class Missing(Exception):
 class Secrets(Protocol):
     """Certificates, keys, CAs and CRLs. For the worker's thread."""
 
+    def want(self, bundles: Mapping[str, frozenset[str]]) -> None:
+        """Take the hashes of all bundles that each load balancer needs, by
+        its id; those without TLS are not there. Called in each pass."""
+
+    def changed(self) -> set[str]:
+        """Return the load balancers whose files would be other ones now than
+        at the last call: something has arrived, or keys of TLS tickets are
+        new."""
+
     def files(self, load_balancer_id: str, hashes: frozenset[str]
               ) -> dict[str, bytes]:
         """Return the contents of the files that a configuration with these
@@ -64,6 +73,12 @@ class Traffic(Protocol):
 
 class NoSecrets:
     """A node that gets no secrets."""
+
+    def want(self, bundles: Mapping[str, frozenset[str]]) -> None:
+        pass
+
+    def changed(self) -> set[str]:
+        return set()
 
     def files(self, load_balancer_id: str, hashes: frozenset[str]
               ) -> dict[str, bytes]:
