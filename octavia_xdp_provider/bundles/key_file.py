@@ -37,6 +37,10 @@ def create(path: pathlib.Path, content: bytes,
                                          dir=path.parent)
     try:
         with os.fdopen(handle, 'wb') as file:
+            if os.geteuid() == 0:
+                # The process that is to read it owns the directory.
+                owner = os.stat(path.parent)
+                os.fchown(file.fileno(), owner.st_uid, owner.st_gid)
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
@@ -60,7 +64,8 @@ def read(path: pathlib.Path, size: int | None = None) -> bytes:
     """
     key, status = foreign_file.read(
         path, (_SIZE_MAX if size is None else size) + 1)
-    if status.st_uid != os.geteuid() or status.st_mode & 0o077:
+    if (os.geteuid() not in (0, status.st_uid)
+            or status.st_mode & 0o077):
         raise OSError(errno.EPERM, 'others may read the private key; its '
                       'owner must be this process\'s user, its mode 0600',
                       str(path))

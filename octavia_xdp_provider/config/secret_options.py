@@ -19,13 +19,13 @@ secret_opts = [
                     'a control host prints it. Without it, whatever needs a '
                     'certificate is refused.'),
     cfg.StrOpt('private_key_file',
-               default='/etc/octavia-xdp/secrets/private-key',
+               default='/var/lib/octavia-xdp/secrets/private-key',
                help='For the controllers: the file with the private key of '
                     'controller_public_key, the same on all control hosts. '
                     '"octavia-xdp-manage secrets key" creates it. Only the '
                     'controller\'s user may read it.'),
     cfg.StrOpt('keys_file',
-               default='/etc/octavia-xdp/secrets/keys',
+               default='/var/lib/octavia-xdp/secrets/keys',
                help='For the controllers: the file with the keys that encrypt '
                     'certificates and private keys in the database, one on '
                     'each line, the same on all control hosts. The first one '

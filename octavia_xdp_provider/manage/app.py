@@ -25,7 +25,9 @@ from octavia_xdp_provider.manage import open_slots
 from octavia_xdp_provider.manage import placements
 from octavia_xdp_provider.manage import projects
 from octavia_xdp_provider.manage import proxy_addresses
+from octavia_xdp_provider.manage import public_key
 from octavia_xdp_provider.manage import rebalance
+from octavia_xdp_provider.manage import secrets
 from octavia_xdp_provider.manage import sync
 from octavia_xdp_provider.manage import top
 from octavia_xdp_provider.manage import vip_ports
@@ -52,6 +54,7 @@ COMMANDS: dict[str, type[command.Command]] = {
     'node nat': nodes.Nat,
     'node nat-pools': nat_pools.Register,
     'node open-slots': open_slots.List,
+    'node public-key': public_key.Register,
     'node show': nodes.Show,
     'node zone': zones.Register,
     'node create': node_registration.Create,
@@ -63,6 +66,9 @@ COMMANDS: dict[str, type[command.Command]] = {
     'placement allow-removals': placements.AllowRemovals,
     'project list': projects.List,
     'rebalance': rebalance.Rebalance,
+    'secrets key': secrets.Key,
+    'secrets list': secrets.List,
+    'secrets rotate': secrets.Rotate,
     'sync': sync.Sync,
     'top': top.Top,
     'vip-port orphans': vip_ports.Orphans,

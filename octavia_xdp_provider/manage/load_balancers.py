@@ -19,6 +19,7 @@ from octavia_xdp_provider.manage import lines
 from octavia_xdp_provider.manage import load_balancer_problems
 from octavia_xdp_provider.manage import names
 from octavia_xdp_provider.manage import placement_state
+from octavia_xdp_provider.manage import secrets
 from octavia_xdp_provider.manage import waiting
 from octavia_xdp_provider.manage import zone_spread
 from octavia_xdp_provider.process import ages
@@ -189,7 +190,10 @@ class Show(names.LoadBalancerArgument, command.Show):
                 'members': len(pool['members']),
                 'health_monitor': pool['healthmonitor'] and
                 pool['healthmonitor']['type']}
-                for key, pool in document['pools'].items()])}
+                for key, pool in document['pools'].items()]),
+            'certificates': lines.Lines([
+                secrets.describe(bundle) for bundle
+                in store.bundles.describe(load_balancer.id)])}
         return list(row), list(row.values())
 
 

@@ -17,6 +17,7 @@ from octavia_xdp_provider.controller.store import rows
 from octavia_xdp_provider.manage import command
 from octavia_xdp_provider.manage import names
 from octavia_xdp_provider.manage import node_state
+from octavia_xdp_provider.manage import public_key
 
 RABBITMQCTL = 'rabbitmqctl'
 
@@ -99,6 +100,10 @@ class Create(Registration):
             '--address', action='append', metavar='ADDRESS', default=[],
             help='the address that LB nodes reach a proxy node at; may be '
                  'repeated for the other family')
+        parser.add_argument(
+            '--public-key', metavar='KEY',
+            help='the key that "octavia-xdp-proxy-agent --public-key" prints '
+                 'on a proxy node, for which secrets are sealed')
         return parser
 
     def take_action(self, arguments: argparse.Namespace) -> None:
@@ -108,6 +113,8 @@ class Create(Registration):
                 '[nodes] transport_url is not set: set it to the broker that '
                 'serves the nodes')
         store = self.store()
+        if arguments.public_key is not None:
+            public_key.check(arguments.public_key)
         try:
             is_new = store.nodes.register(
                 host, arguments.nat_pool, arguments.zone,
@@ -116,6 +123,8 @@ class Create(Registration):
                 store.nodes.set_zone(host, arguments.zone)
             if not is_new and arguments.address:
                 store.nodes.set_proxy_addresses(host, arguments.address)
+            if arguments.public_key is not None:
+                public_key.register(store, host, arguments.public_key)
         except errors.Refused as error:
             raise command.CommandError(str(error)) from error
         password = broker.new_password()

@@ -6,7 +6,6 @@ that it can be printed without the right to read the other.
 """
 
 import contextlib
-import os
 import pathlib
 
 from octavia_xdp_provider.bundles import sealing
@@ -37,10 +36,4 @@ def public_key(directory: str) -> str:
     path = pathlib.Path(directory)
     with contextlib.suppress(FileNotFoundError):
         return (path / _PUBLIC).read_text().strip()
-    pair = load(directory)
-    if os.geteuid() == 0:
-        # The agent, which must own its files, runs as the directory's owner.
-        owner = path.stat()
-        for name in (_PRIVATE, _PUBLIC):
-            os.chown(path / name, owner.st_uid, owner.st_gid)
-    return pair.public
+    return load(directory).public

@@ -17,6 +17,9 @@ from octavia_xdp_provider.tests.unit.bundles import certificates
 from octavia_xdp_provider.tests.unit.controller import base as store_base
 from octavia_xdp_provider.tests.unit.controller import requesting
 
+LB = '11111111-1111-4111-8111-111111111111'
+TLS = '22222222-2222-4222-8222-222222222222'
+
 
 class BundlesTestCase(store_base.StoreTestCase):
     """``self.vault``: of a controller whose public key drivers have."""
@@ -38,19 +41,19 @@ class BundlesTestCase(store_base.StoreTestCase):
         path.write_text('\n'.join(keys) + '\n')
         os.chmod(path, 0o600)
 
-    def sealed(self, *made, key='lb'):
+    def sealed(self, *made, key=LB):
         """Return bundles as the driver sends them."""
         return {one.name(key): sealing.seal(one, self.pair.public)
                 for one in made}
 
-    def listener(self, action, made, key='tls', **fields):
+    def listener(self, action, made, key=TLS, **fields):
         """A change of a TLS listener that brings its certificate along."""
         return {'object': 'listener', 'action': action, 'object_id': key,
-                'load_balancer_id': 'lb', 'bundles': self.sealed(made),
+                'load_balancer_id': LB, 'bundles': self.sealed(made),
                 'fields': {'protocol': 'TERMINATED_HTTPS',
                            'protocol_port': 443, 'default_pool_id': None,
                            'default_tls_container_ref': 'ref',
-                           'default_tls_bundle': made.name('lb'), **fields}}
+                           'default_tls_bundle': made.name(LB), **fields}}
 
     def add(self, change):
         """Store a change as a controller does, and return its request."""
@@ -62,15 +65,15 @@ class BundlesTestCase(store_base.StoreTestCase):
     def do(self, change):
         """Store a change that Octavia commits."""
         request = self.add(change)
-        self.assertIsNotNone(self.store.load_balancers.promote('lb', request))
+        self.assertIsNotNone(self.store.load_balancers.promote(LB, request))
 
     def create(self):
         """Store a load balancer, in a cloud with a proxy node."""
         self.store.nodes.register('proxy', role='proxy',
                                   addresses=['198.51.100.7'])
-        self.do(requesting.created())
+        self.do(requesting.created(LB))
 
-    def rows(self, key='lb'):
+    def rows(self, key=LB):
         """Return name → row."""
         with self.store.database.read() as session:
             return {row.name: row for row in session.query(
@@ -79,7 +82,7 @@ class BundlesTestCase(store_base.StoreTestCase):
     def place_on_proxy(self, public_key=None):
         """Place the load balancer on the proxy node, which has this key."""
         self.store.nodes.set_public_key('proxy', public_key)
-        self.store.placements.place('lb', add=['proxy'])
+        self.store.placements.place(LB, add=['proxy'])
 
 
 def certificate(kind='ec'):

@@ -14,6 +14,9 @@ from octavia_xdp_provider.tests.unit.bundles import certificates
 from octavia_xdp_provider.tests.unit.controller import keeping
 from octavia_xdp_provider.tests.unit.controller import requesting
 
+OTHER_TLS = '33333333-3333-4333-8333-333333333333'
+LB = keeping.LB
+
 
 class TestStored(keeping.BundlesTestCase):
 
@@ -21,15 +24,15 @@ class TestStored(keeping.BundlesTestCase):
         self.create()
         made = keeping.certificate()
         request = self.add(self.listener('create', made))
-        row = self.rows()[made.name('lb')]
+        row = self.rows()[made.name(LB)]
         self.assertEqual('certificate', row.kind)
         plain = fernet.Fernet(self.key).decrypt(row.ciphertext.encode())
         self.assertIn(made.pem.splitlines()[1], plain)
-        stored = self.store.load_balancers.get('lb')
-        self.assertIn(made.name('lb'), repr(stored.pending['expected']))
+        stored = self.store.load_balancers.get(LB)
+        self.assertIn(made.name(LB), repr(stored.pending['expected']))
         self.assertNotIn('bundles', stored.pending['change'])
-        self.store.load_balancers.promote('lb', request)
-        self.assertEqual({made.name('lb')}, set(self.rows()))
+        self.store.load_balancers.promote(LB, request)
+        self.assertEqual({made.name(LB)}, set(self.rows()))
 
     def test_end_of_the_certificate_is_stored(self):
         self.create()
@@ -42,15 +45,16 @@ class TestStored(keeping.BundlesTestCase):
             ['date', '-d', printed.partition('=')[2].strip(), '+%s'],
             capture_output=True, check=True).stdout
         self.assertEqual(int(seconds), self.rows()[
-            made.name('lb')].expires_at)
+            made.name(LB)].expires_at)
 
     def test_load_balancer_is_created_with_its_certificates(self):
         made = keeping.certificate()
         listener = self.listener('create', made)
         request = self.add({
-            **requesting.created(listeners={'tls': listener['fields']}),
+            **requesting.created(LB, listeners={
+                keeping.TLS: listener['fields']}),
             'bundles': listener['bundles']})
-        self.assertEqual({made.name('lb')}, set(self.rows()))
+        self.assertEqual({made.name(LB)}, set(self.rows()))
         self.store.requests.cancel(request)
         self.assertEqual({}, self.rows())
 
@@ -59,34 +63,34 @@ class TestStored(keeping.BundlesTestCase):
         first, second = keeping.certificate(), keeping.certificate()
         self.do(self.listener('create', first))
         request = self.add(self.listener('update', second))
-        self.assertEqual({first.name('lb'), second.name('lb')},
+        self.assertEqual({first.name(LB), second.name(LB)},
                          set(self.rows()))
-        self.store.requests.drop('lb', request)
-        self.assertEqual({first.name('lb')}, set(self.rows()))
+        self.store.requests.drop(LB, request)
+        self.assertEqual({first.name(LB)}, set(self.rows()))
 
     def test_newer_pending_change_replaces_the_certificate_of_the_last(self):
         self.create()
         first, second = keeping.certificate(), keeping.certificate()
         self.add(self.listener('create', first))
         self.add(self.listener('create', second))
-        self.assertEqual({second.name('lb')}, set(self.rows()))
+        self.assertEqual({second.name(LB)}, set(self.rows()))
 
     def test_certificate_that_no_document_names_any_more_is_deleted(self):
         self.create()
         first, second = keeping.certificate(), keeping.certificate()
         self.do(self.listener('create', first))
         self.do(self.listener('update', second))
-        self.assertEqual({second.name('lb')}, set(self.rows()))
+        self.assertEqual({second.name(LB)}, set(self.rows()))
         self.do({'object': 'listener', 'action': 'delete',
-                 'object_id': 'tls', 'load_balancer_id': 'lb'})
+                 'object_id': keeping.TLS, 'load_balancer_id': LB})
         self.assertEqual({}, self.rows())
 
     def test_deleted_load_balancer_has_no_certificates(self):
         self.create()
         self.do(self.listener('create', keeping.certificate()))
-        request = self.add(requesting.deleted())
+        request = self.add(requesting.deleted(LB))
         self.assertEqual(1, len(self.rows()))
-        self.store.load_balancers.promote('lb', request)
+        self.store.load_balancers.promote(LB, request)
         self.assertEqual({}, self.rows())
 
     def test_other_changes_leave_certificates_alone(self):
@@ -94,7 +98,7 @@ class TestStored(keeping.BundlesTestCase):
         made = keeping.certificate()
         self.do(self.listener('create', made))
         self.do(requesting.ADDED)
-        self.assertEqual({made.name('lb')}, set(self.rows()))
+        self.assertEqual({made.name(LB)}, set(self.rows()))
 
 
 class TestRefused(keeping.BundlesTestCase):
@@ -117,14 +121,14 @@ class TestRefused(keeping.BundlesTestCase):
         other = sealing.KeyPair(b'x' * 32)
         error = self.refused({
             **self.listener('create', self.made), 'bundles': {
-                self.made.name('lb'): sealing.seal(self.made, other.public)}})
+                self.made.name(LB): sealing.seal(self.made, other.public)}})
         self.assertIn('not sealed for this process', error.for_operator)
         self.assertNotIn('sealed', str(error))
 
     def test_another_content_than_its_name_says_is_refused(self):
         other = keeping.certificate('rsa')
         self.refused({**self.listener('create', self.made), 'bundles': {
-            self.made.name('lb'): sealing.seal(other, self.pair.public)}})
+            self.made.name(LB): sealing.seal(other, self.pair.public)}})
 
     def test_keys_of_tickets_of_a_driver_are_refused(self):
         self.refused(self.listener('create', bundle.tickets()))
@@ -147,12 +151,12 @@ class TestRefused(keeping.BundlesTestCase):
     def test_too_many_certificates_are_refused(self):
         made = [dataclasses.replace(self.made, salt=bytes([number]) * 32)
                 for number in range(129)]
-        for key in ('one', 'two'):
+        for key in (keeping.TLS, OTHER_TLS):
             change = self.listener('create', self.made, key, sni_bundles=[
-                one.name('lb') for one in made])
-            change['fields']['protocol_port'] += len(key + key[:1])
+                one.name(LB) for one in made])
             change['bundles'].update(self.sealed(*made))
-            if key == 'two':
+            if key == OTHER_TLS:
+                change['fields']['protocol_port'] = 444
                 change['fields']['sni_bundles'] = [
                     f'{number:064x}' for number in range(129)]
                 error = self.assertRaises(errors.Refused, self.add, change)
@@ -176,12 +180,12 @@ class TestTickets(keeping.BundlesTestCase):
         self.place_on_proxy(self.pair_of_node.public)
 
     def ticket_keys(self, now):
-        for key in self.store.bundles.without_tickets('proxy', ['lb'], now):
+        for key in self.store.bundles.without_tickets('proxy', [LB], now):
             self.store.bundles.renew_tickets(
-                key, now, lambda row: self.vault.renew_tickets('lb', row,
+                key, now, lambda row: self.vault.renew_tickets(LB, row,
                                                                now))
         (key, row), = self.store.bundles.tickets_for_node(
-            'proxy', ['lb']).bundles
+            'proxy', [LB]).bundles
         opened = self.pair_of_node.open(
             self.vault.seal(key, row, self.pair_of_node.public), key,
             row.name)
@@ -203,10 +207,10 @@ class TestTickets(keeping.BundlesTestCase):
     def test_load_balancer_without_a_certificate_has_no_keys(self):
         self.ticket_keys(10_000)
         self.do({'object': 'listener', 'action': 'delete',
-                 'object_id': 'tls', 'load_balancer_id': 'lb'})
+                 'object_id': keeping.TLS, 'load_balancer_id': LB})
         self.assertEqual({}, self.rows())
         self.assertEqual([], self.store.bundles.without_tickets(
-            'proxy', ['lb'], 10_000))
+            'proxy', [LB], 10_000))
 
 
 class TestAuthority(keeping.BundlesTestCase):
@@ -215,10 +219,10 @@ class TestAuthority(keeping.BundlesTestCase):
         self.create()
         made = bundle.authority(certificates.made()[0])
         self.do({'object': 'pool', 'action': 'update', 'object_id': 'pool',
-                 'load_balancer_id': 'lb', 'bundles': self.sealed(made),
-                 'fields': {'ca_bundle': made.name('lb')}})
-        self.assertEqual({made.name('lb'): 'authority'}, {
+                 'load_balancer_id': LB, 'bundles': self.sealed(made),
+                 'fields': {'ca_bundle': made.name(LB)}})
+        self.assertEqual({made.name(LB): 'authority'}, {
             name: row.kind for name, row in self.rows().items()})
         self.do({'object': 'pool', 'action': 'update', 'object_id': 'pool',
-                 'load_balancer_id': 'lb', 'fields': {'ca_bundle': None}})
+                 'load_balancer_id': LB, 'fields': {'ca_bundle': None}})
         self.assertEqual({}, self.rows())

@@ -10,6 +10,8 @@ from octavia_xdp_provider.controller import secrets_api
 from octavia_xdp_provider.tests.unit.controller import keeping
 from octavia_xdp_provider.tests.unit.controller import requesting
 
+LB = keeping.LB
+
 
 class TestSecrets(keeping.BundlesTestCase):
 
@@ -20,14 +22,14 @@ class TestSecrets(keeping.BundlesTestCase):
         self.create()
         self.made = keeping.certificate()
         self.do(self.listener('create', self.made))
-        self.name = self.made.name('lb')
+        self.name = self.made.name(LB)
 
     def bundles(self, *names, host='proxy'):
         answer = self.api.bundles(None, host, list(names or [self.name]))
         shape.Shape(messages.BundlesAnswer).check(answer)
         return answer
 
-    def tickets(self, host='proxy', ids=('lb',)):
+    def tickets(self, host='proxy', ids=(LB,)):
         answer = self.api.tickets(None, host, list(ids))
         shape.Shape(messages.TicketsAnswer).check(answer)
         return answer
@@ -37,9 +39,9 @@ class TestSecrets(keeping.BundlesTestCase):
         answer = self.bundles()
         self.assertIsNone(answer['problem'])
         self.assertEqual(self.made, self.node.open(
-            answer['bundles'][self.name], 'lb', self.name))
+            answer['bundles'][self.name], LB, self.name))
         self.assertRaises(sealing.SealError, self.pair.open,
-                          answer['bundles'][self.name], 'lb', self.name)
+                          answer['bundles'][self.name], LB, self.name)
 
     def test_node_without_a_registered_key_is_told_so_and_gets_nothing(self):
         self.place_on_proxy()
@@ -52,12 +54,12 @@ class TestSecrets(keeping.BundlesTestCase):
         self.assertEqual({'bundles': {}, 'problem': None}, self.bundles())
         self.assertEqual({'tickets': {}, 'problem': None}, self.tickets())
         self.place_on_proxy(self.node.public)
-        self.store.placements.place('lb', remove=['proxy'])
+        self.store.placements.place(LB, remove=['proxy'])
         self.assertEqual({'bundles': {}, 'problem': None}, self.bundles())
 
     def test_lb_node_gets_nothing_though_the_load_balancer_is_on_it(self):
         self.store.nodes.register('lb-node')
-        self.store.placements.place('lb', add=['lb-node'])
+        self.store.placements.place(LB, add=['lb-node'])
         answer = self.bundles(host='lb-node')
         self.assertEqual({}, answer['bundles'])
         self.assertIn('not registered as a proxy', answer['problem'])
@@ -66,9 +68,9 @@ class TestSecrets(keeping.BundlesTestCase):
         self.place_on_proxy(self.node.public)
         other = keeping.certificate('rsa')
         self.do(self.listener('update', self.made, sni_bundles=[
-            other.name('lb')], **{}) | {
+            other.name(LB)], **{}) | {
                 'bundles': self.sealed(self.made, other)})
-        names = sorted([self.name, other.name('lb')])
+        names = sorted([self.name, other.name(LB)])
         self.assertEqual(names, sorted(self.bundles(*names)['bundles']))
         self.patch(sealed, 'MESSAGE_MAX', 10)
         self.assertEqual(names[:1], list(self.bundles(*names)['bundles']))
@@ -78,11 +80,11 @@ class TestSecrets(keeping.BundlesTestCase):
         self.store.nodes.register('other', role='proxy',
                                   addresses=['198.51.100.8'])
         self.store.nodes.set_public_key('other', self.pair.public)
-        self.store.placements.place('lb', add=['other'])
-        opened = [pair.open(tickets['sealed'], 'lb', tickets['name'])
+        self.store.placements.place(LB, add=['other'])
+        opened = [pair.open(tickets['sealed'], LB, tickets['name'])
                   for pair, tickets in (
-                      (self.node, self.tickets()['tickets']['lb']),
-                      (self.pair, self.tickets('other')['tickets']['lb']))]
+                      (self.node, self.tickets()['tickets'][LB]),
+                      (self.pair, self.tickets('other')['tickets'][LB]))]
         self.assertEqual(opened[0], opened[1])
 
     def test_certificate_that_no_key_decrypts_harms_no_other(self):
@@ -90,16 +92,16 @@ class TestSecrets(keeping.BundlesTestCase):
         self.write_keys(storage.generate_key(), self.key)
         other = keeping.certificate('rsa')
         self.do(self.listener('update', self.made, sni_bundles=[
-            other.name('lb')]) | {'bundles': self.sealed(other)})
+            other.name(LB)]) | {'bundles': self.sealed(other)})
         self.write_keys((self.folder / 'keys').read_text().split()[0])
         with self.assertLogs(secrets_api.LOG.logger.name) as logged:
-            answer = self.bundles(self.name, other.name('lb'))
-        self.assertEqual([other.name('lb')], list(answer['bundles']))
+            answer = self.bundles(self.name, other.name(LB))
+        self.assertEqual([other.name(LB)], list(answer['bundles']))
         self.assertIn('cannot decrypt', answer['problem'])
         self.assertIn(self.name, logged.output[0])
 
     def test_deleted_load_balancer_yields_nothing(self):
         self.place_on_proxy(self.node.public)
-        self.do(requesting.deleted())
+        self.do(requesting.deleted(LB))
         self.assertEqual({}, self.bundles()['bundles'])
         self.assertEqual({}, self.tickets()['tickets'])
