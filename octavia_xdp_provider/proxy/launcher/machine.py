@@ -186,8 +186,12 @@ class Machine:
 
 
 def _uids(pid: str) -> set[int]:
+    """Return the uids of a process that has not ended: one that has can do
+    nothing any more, though it is there until its parent takes its status."""
     with contextlib.suppress(OSError), open(f'/proc/{pid}/status') as lines:
         for line in lines:
+            if line.startswith('State:') and line.split()[1] == 'Z':
+                return set()
             if line.startswith('Uid:'):
                 return set(map(int, line.split()[1:]))
     return set()

@@ -1,16 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """The agent of a proxy node with the real launcher and a real HAProxy."""
 
+import base64
 import json
 import os
 import pathlib
 import shutil
 import signal
+import socket
+import ssl
 import subprocess
 import sys
 import tempfile
 
+from lab import namespaces
 from octavia_xdp_provider.proxy.render import settings as render
+from octavia_xdp_provider.tests.functional.support import bundles
 from octavia_xdp_provider.tests.functional.support import proxies
 from octavia_xdp_provider.tests.functional.support import proxy_agent
 from octavia_xdp_provider.tests.support import proxied as documents
@@ -111,9 +116,8 @@ class TestProxyAgent(proxies.ProxiesCase):
 
     def location(self):
         """Return where a request is redirected to."""
-        with proxies.namespaces.inside(self.lab, 'client'):
-            connection = proxies.socket.create_connection(
-                (proxies.VIP, 80), 20)
+        with namespaces.inside(self.lab, 'client'):
+            connection = socket.create_connection((proxies.VIP, 80), 20)
         with connection:
             connection.sendall(b'GET / HTTP/1.0\r\n\r\n')
             answer = b''.join(iter(lambda: connection.recv(4096), b''))
@@ -177,6 +181,34 @@ class TestProxyAgent(proxies.ProxiesCase):
         self.assertEqual((200, None), self.get())
         self.serve(document(policies=tagged('good')))
         self.assertEqual('good', self.location())
+
+    def test_certificate_that_is_late_is_served(self):
+        bundle = documents.bundle('bundle')
+        self.start_agent()
+        self.serve(document())
+        self.give(document(protocol='TERMINATED_HTTPS',
+                           default_tls_bundle=bundle))
+        generation, _ = self.generations[FIRST]
+        self.wait('fetch', lambda: self.reported()['as_of'] >= generation)
+        # What is served goes on until the certificate is here.
+        self.assertEqual((200, None), self.get())
+        self.assertEqual(1, self.held()['generation'])
+        new = self.control / 'new'
+        new.mkdir()
+        (new / f'{bundle}.pem').write_text(bundles.make('www.example.com'))
+        (new / render.TICKET_KEYS).write_bytes(b'\n'.join(
+            base64.b64encode(os.urandom(48)) for _ in range(3)) + b'\n')
+        (self.control / 'secrets').mkdir()
+        new.rename(self.control / 'secrets' / FIRST)
+        self.assertIsNone(self.wait_done())
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        with namespaces.inside(self.lab, 'client'):
+            connection = socket.create_connection((proxies.VIP, 80), 20)
+        with context.wrap_socket(connection,
+                                 server_hostname='www.example.com') as secure:
+            secure.sendall(b'GET / HTTP/1.0\r\n\r\n')
+            self.assertIn(b' 200 ', secure.recv(99))
 
     def test_nothing_changes_when_the_agent_is_killed(self):
         self.start_agent()
