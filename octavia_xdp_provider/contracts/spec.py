@@ -598,6 +598,36 @@ def forwarded(doc: Document) -> Iterator[tuple[str, Listener, Pool]]:
 KEPT = ('flavor', 'availability_zone', 'announcing', 'proxies')
 
 
+# Bundles that a controller has (contracts/sealed.py), by kind of object: the
+# field, and that of the reference from which the bundle was made.
+BUNDLES: dict[str, dict[str, str]] = {
+    'listener': {'default_tls_bundle': 'default_tls_container_ref',
+                 'sni_bundles': 'sni_container_refs',
+                 'client_ca_bundle': 'client_ca_tls_container_ref',
+                 'client_crl_bundle': 'client_crl_container_ref'},
+    'pool': {'tls_bundle': 'tls_container_ref',
+             'ca_bundle': 'ca_tls_container_ref',
+             'crl_bundle': 'crl_container_ref'},
+}
+
+_NOT_COMPARED = frozenset((
+    'listeners', 'pools', 'members', 'healthmonitor', 'l7policies', 'rules',
+    'version', 'tunnel', 'way', *KEPT, *BUNDLES['listener'],
+    *BUNDLES['pool']))
+
+
+def has_references(doc: Document) -> bool:
+    """Return whether a listener or a pool has a certificate."""
+    kinds: Any = (('listener', doc['listeners']), ('pool', doc['pools']))
+    return any(item.keys() & BUNDLES[kind].values()
+               for kind, items in kinds for item in items.values())
+
+
+def _policies(doc: Document) -> dict[str, l7_types.Policy]:
+    return {key: policy for listener in doc['listeners'].values()
+            for key, policy in listener.get('l7policies', {}).items()}
+
+
 def as_committed(ours: Document, octavias: Document) -> Document:
     """Return a document that Octavia has committed, with the fields that
     Octavia does not return taken from ours."""
@@ -605,6 +635,8 @@ def as_committed(ours: Document, octavias: Document) -> Document:
     given: Fields = dict(ours)
     result.update((name, copy.deepcopy(given[name]))
                   for name in KEPT if name in given)
+    for kind in BUNDLES:
+        _keep_bundles(kind, given, result)
     if has_tunnels(ours) or is_zero_touch(ours):
         result['pools'] = copy.deepcopy(result['pools'])
         for pool_id, pool in result['pools'].items():
@@ -616,33 +648,53 @@ def as_committed(ours: Document, octavias: Document) -> Document:
     return cast(Document, result)
 
 
+def _keep_bundles(kind: str, ours: Fields, result: Fields) -> None:
+    """Keep the bundles of references that are the same."""
+    items: Fields = ours[f'{kind}s']
+    kept: dict[str, Fields] = {key: {
+        bundle: items[key][bundle]
+        for bundle, reference in BUNDLES[kind].items()
+        if bundle in items[key]
+        and items[key].get(reference) == item.get(reference)}
+        for key, item in result[f'{kind}s'].items() if key in items}
+    if any(kept.values()):
+        result[f'{kind}s'] = {key: {**item, **kept.get(key, {})}
+                              for key, item in result[f'{kind}s'].items()}
+
+
 def differences(doc: Document, other: Document) -> list[str]:
     """Return how two documents of one load balancer differ, as texts.
 
-    Only fields of ``doc`` are compared, and null equals absent: Octavia's
-    database returns more fields, and nulls for those that were never set.
-    ``KEPT`` fields are not compared, nor are tunnels and ways, which Octavia
-    does not have.
+    Only fields of ``doc`` and those of layer 7 are compared, and null equals
+    absent: Octavia's database returns more fields, and nulls for those that
+    were never set. ``KEPT`` fields are not compared, nor are tunnels and ways,
+    which Octavia does not have, nor bundles, which follow from references.
     """
     result: list[str] = []
     for kind, key in sorted(objects(doc) ^ objects(other)):
         result.append(f'{kind} {key}')
 
-    def compare(path: str, left: Any, right: Any) -> None:
-        for name, value in left.items():
-            if name in ('listeners', 'pools', 'members', 'healthmonitor',
-                        'version', 'tunnel', 'way', *KEPT):
+    def compare(path: str, left: Any, right: Any, kind: str = '') -> None:
+        for name in dict.fromkeys([*left, *L7_DEFAULTS.get(kind, ())]):
+            if name in _NOT_COMPARED:
                 continue
-            if value != right.get(name):
+            if left.get(name) != right.get(name):
                 result.append(f'{path}.{name}')
 
     compare('loadbalancer', doc, other)
     for key in doc['listeners'].keys() & other['listeners'].keys():
         compare(f'listener {key}', doc['listeners'][key],
-                other['listeners'][key])
+                other['listeners'][key], 'listener')
+    policies, other_policies = _policies(doc), _policies(other)
+    for key in policies.keys() & other_policies.keys():
+        compare(f'l7policy {key}', policies[key], other_policies[key])
+        rules, other_rules = policies[key]['rules'], (
+            other_policies[key]['rules'])
+        for rule in rules.keys() & other_rules.keys():
+            compare(f'l7rule {rule}', rules[rule], other_rules[rule])
     for key in doc['pools'].keys() & other['pools'].keys():
         pool, other_pool = doc['pools'][key], other['pools'][key]
-        compare(f'pool {key}', pool, other_pool)
+        compare(f'pool {key}', pool, other_pool, 'pool')
         for member in pool['members'].keys() & other_pool['members'].keys():
             compare(f'member {member}', pool['members'][member],
                     other_pool['members'][member])

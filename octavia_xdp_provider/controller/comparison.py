@@ -14,9 +14,11 @@ from octavia_lib.common import constants as lib
 from oslo_log import log as logging
 
 from octavia_xdp_provider.api import validation
+from octavia_xdp_provider.contracts import changes
 from octavia_xdp_provider.contracts import errors
 from octavia_xdp_provider.contracts import spec
 from octavia_xdp_provider.controller.octavia import client
+from octavia_xdp_provider.controller.octavia import errors as octavia_errors
 from octavia_xdp_provider.controller.store import queries
 from octavia_xdp_provider.controller.store import rows
 
@@ -42,11 +44,7 @@ class Comparison:
         :raises OctaviaUnavailable: Octavia does not answer.
         """
         tree = self._octavia.tree(row.id)
-        try:
-            octavias = self._octavia.document(row.id)
-        except errors.Refused as refused:
-            self._log_invalid(row, refused)
-            octavias = row.document
+        octavias = self._document(row)
         if tree is None or octavias is None:
             # A single answer without it does not remove it: see resync.py.
             self._store.sent_statuses.note_compared(row.id, row.generation,
@@ -66,6 +64,24 @@ class Comparison:
                 row.id, row.generation, row.listed_at,
                 waiting & spec.objects(row.document),
                 dying - spec.objects(row.document))
+
+    def _document(self, row: rows.LoadBalancer) -> spec.Document | None:
+        """Return Octavia's document, or ours if Octavia's cannot be used.
+
+        :raises OctaviaUnavailable: Octavia does not answer.
+        """
+        try:
+            return self._octavia.document(row.id)
+        except errors.Refused as refused:
+            self._log_invalid(row, refused)
+        except octavia_errors.OctaviaUnavailable as error:
+            if not spec.has_references(row.document):
+                raise
+            # octavia-driver-agent does not answer if a tenant has deleted a
+            # certificate from where Octavia reads it.
+            LOG.warning('Load balancer %s has certificates and cannot be '
+                        'compared with Octavia: %s', row.id, error)
+        return row.document
 
     def _adopt(self, row: rows.LoadBalancer, octavias: spec.Document,
                waiting: Set[spec.Object]) -> bool:
@@ -101,6 +117,9 @@ def without(document: spec.Document, objects: Iterable[spec.Object]
     for kind, key in objects:
         if kind == 'listener':
             result['listeners'].pop(key, None)
+        elif kind in ('l7policy', 'l7rule'):
+            for listener in result['listeners'].values():
+                _remove_layer_7(listener, kind, key)
         elif kind == 'pool':
             result['pools'].pop(key, None)
             for listener in result['listeners'].values():
@@ -114,3 +133,15 @@ def without(document: spec.Document, objects: Iterable[spec.Object]
                 if monitor is not None and monitor['id'] == key:
                     pool['healthmonitor'] = None
     return result
+
+
+def _remove_layer_7(listener: spec.Listener, kind: str, key: str) -> None:
+    policies = listener.get('l7policies', {})
+    if kind == 'l7rule':
+        for policy in policies.values():
+            policy['rules'].pop(key, None)
+    elif key in policies:
+        del policies[key]
+        changes.number_policies(policies)
+        if not policies:
+            del listener['l7policies']

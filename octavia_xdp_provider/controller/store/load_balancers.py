@@ -229,6 +229,11 @@ def _promote(session: orm.Session, row: Any, request: str,
     _set_changed(session, row, before, after, generation,
                  status_message.made_pending(before, after, pending['change']),
                  0.0 if to_be_placed else nodes_delay_s, promotes=True)
+    if pending['change'].get('incomplete'):
+        # A comparison with Octavia is requested, as by resync.py.
+        session.execute(sa.update(models.LoadBalancer).where(
+            models.LoadBalancer.id == load_balancer_id).values(
+                listed_at='', compared_at=None))
     if is_failover:
         session.query(models.Placement).filter_by(
             load_balancer_id=load_balancer_id,

@@ -39,7 +39,8 @@ class TestCommands(base.TestCase):
         refused = own_process.call(READER, 'run', [
             'healthmonitor create --type HTTP --delay 5 --timeout 3 '
             '--max-retries 2 --expected-codes 200-204,301 web-pool',
-            'pool create --protocol PROXY --lb-algorithm SOURCE_IP_PORT '
+            'pool create --protocol UDP --lb-algorithm SOURCE_IP '
+            '--session-persistence type=SOURCE_IP,persistence_timeout=1 '
             '--loadbalancer web',
             'listener create --protocol TCP --protocol-port 0 web',
             'listener create --protocol TCP --protocol-port 80 web',

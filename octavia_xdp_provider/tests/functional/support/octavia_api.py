@@ -45,6 +45,9 @@ _LISTS = {
     models.SessionPersistenceType: constants.SUPPORTED_SP_TYPES,
     models.LBTopology: constants.SUPPORTED_LB_TOPOLOGIES,
     models.ClientAuthenticationMode: constants.SUPPORTED_CLIENT_AUTH_MODES,
+    models.L7PolicyAction: constants.SUPPORTED_L7POLICY_ACTIONS,
+    models.L7RuleType: constants.SUPPORTED_L7RULE_TYPES,
+    models.L7RuleCompareType: constants.SUPPORTED_L7RULE_COMPARE_TYPES,
 }
 
 
