@@ -107,7 +107,7 @@ proxy_opts = [
                     '/healthcheck, without authentication. Default: it does '
                     'not listen.'),
     cfg.StrOpt('launcher_listen',
-               help='Address and port, such as 127.0.0.1:9108, where the '
+               help='Address and port, such as 127.0.0.1:9110, where the '
                     'launcher answers GET /metrics (Prometheus) and GET '
                     '/healthcheck, without authentication. Default: it does '
                     'not listen.'),

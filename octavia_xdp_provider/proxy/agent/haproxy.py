@@ -38,10 +38,10 @@ class Program:
                                   check=False, timeout=_TIMEOUT_S)
         except subprocess.TimeoutExpired as error:
             raise ValueError(f'{self._path} -v does not answer') from error
-        found = _VERSION.match(done.stdout)
-        if not found:
+        matched = _VERSION.match(done.stdout)
+        if not matched:
             raise ValueError(f'{self._path} is not HAProxy')
-        version = int(found[1]), int(found[2])
+        version = int(matched[1]), int(matched[2])
         if version < OLDEST:
             raise ValueError(
                 f'{self._path} is HAProxy {version[0]}.{version[1]}; install '

@@ -50,8 +50,7 @@ class States:
         for key in ids:
             path = self._directory / f'{key}{_SUFFIX}'
             try:
-                found = path.stat()
-                status = found.st_ino, found.st_mtime_ns
+                status = _status(path)
                 if self._statuses.get(key) == status:
                     continue
                 state = _parse(path)
@@ -77,6 +76,11 @@ def is_state(name: str) -> bool:
 def identity(name: str) -> str:
     """Return the load balancer of a file with a state."""
     return name.removesuffix(_SUFFIX)
+
+
+def _status(path: pathlib.Path) -> tuple[int, int]:
+    status = path.stat()
+    return status.st_ino, status.st_mtime_ns
 
 
 def _parse(path: pathlib.Path) -> proxy_launch.State | None:
