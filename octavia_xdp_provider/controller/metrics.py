@@ -28,6 +28,9 @@ PREFIX = 'octavia_xdp_controller_'
 BUCKETS = (0.05, 0.1, 0.15, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 # Seconds that a scrape waits for an earlier one, as the database may be down.
 _WAIT_S = 5
+# Days within which the end of a certificate is counted; 0: it has ended.
+EXPIRING_DAYS = (0, 7, 30)
+_DAY_S = 24 * 3600.0
 # Changes that are timed; more than are ever under way.
 _TIMED_MAX = 10_000
 # Key of messages.NodeState → name and help of its gauge.
@@ -147,6 +150,8 @@ class Collector:
             figures = self._store.figures.count()
             in_one_zone = self._store.balance.in_one_zone(rows.wanted(
                 self._placement))
+            expiring = self._store.bundles.expiring(
+                days * _DAY_S for days in EXPIRING_DAYS)
         except Exception as error:
             LOG.warning('Failed to read metrics from the database: %s', error)
             yield _gauge('database_up', 'Whether the database answered', 0)
@@ -160,6 +165,12 @@ class Collector:
                          'working nodes are in this one', 'zone')
         for zone, number in in_one_zone.items():
             family.add_metric([zone], number)
+        yield family
+        family = _family('load_balancers_expiring', 'Load balancers with a '
+                         'certificate, or a list of revoked ones, that ends '
+                         'within so many days or has ended', 'days')
+        for days, number in zip(EXPIRING_DAYS, expiring, strict=True):
+            family.add_metric([str(days)], number)
         yield family
 
 

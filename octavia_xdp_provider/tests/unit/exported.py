@@ -75,6 +75,7 @@ def _controller():
     store.figures.count.return_value = mock.Mock(
         load_balancers={}, nodes=[], hypervisors=[])
     store.balance.in_one_zone.return_value = {}
+    store.bundles.expiring.return_value = (0, 0, 0)
     registry.register(controller_metrics.Collector(
         store, lambda: True, mock.Mock()))
     return registry

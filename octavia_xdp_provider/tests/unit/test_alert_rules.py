@@ -37,6 +37,7 @@ LEADER = C + 'leader{{instance="{}"}}'
 CONDITION = (C + 'node_condition{{instance="control1",host="{}",'
              'condition="{}"}}')
 IN_ONE_ZONE = C + 'load_balancers_in_one_zone{{instance="control1",zone="{}"}}'
+EXPIRING = C + 'load_balancers_expiring{{instance="control1",days="{}"}}'
 LAG = C + 'node_lag_generations{{instance="control1",host="{}"}}'
 DELAYED = C + 'delayed_calls_total{{instance="control1",host="{}"}}'
 LATENCY = H + 'latency_seconds_bucket{{instance="lb1",le="{}"}}'
@@ -88,6 +89,10 @@ WELL = {
     CONDITION.format('lb1', 'live'): '1x60',
     # While a node that died is replaced.
     IN_ONE_ZONE.format('west'): '0x9 5x3 0x46',
+    # One certificate is about to be replaced, and three were forgotten.
+    EXPIRING.format('0'): '3x60',
+    EXPIRING.format('7'): '3x9 4x20 3x29',
+    EXPIRING.format('30'): '9x60',
     CONDITION.format('lb2', 'draining'): '1x60',
     CONDITION.format('lb3', 'disabled'): '1x60',
     # An agent that has just started.
@@ -169,6 +174,7 @@ FAULTS = {
     'NodeLags': ({LAG.format('lb1'): '0x9 4x50'}, {'host': 'lb1'}),
     'LoadBalancersInOneZone': (
         {IN_ONE_ZONE.format('east'): '0x9 7x50'}, {'zone': 'east'}),
+    'CertificatesExpire': ({EXPIRING.format('7'): '3x9 4x50'}, {}),
     'CallsDelayed': (
         {DELAYED.format('lb1'): '0x9 0+120x50'}, {'host': 'lb1'}),
     'LoadBalancersFail': (

@@ -6,10 +6,12 @@ import dataclasses
 import subprocess
 
 from cryptography import fernet
+import prometheus_client
 
 from octavia_xdp_provider.bundles import bundle
 from octavia_xdp_provider.bundles import sealing
 from octavia_xdp_provider.contracts import errors
+from octavia_xdp_provider.controller import metrics
 from octavia_xdp_provider.tests.unit.bundles import certificates
 from octavia_xdp_provider.tests.unit.controller import keeping
 from octavia_xdp_provider.tests.unit.controller import requesting
@@ -226,3 +228,30 @@ class TestAuthority(keeping.BundlesTestCase):
         self.do({'object': 'pool', 'action': 'update', 'object_id': 'pool',
                  'load_balancer_id': LB, 'fields': {'ca_bundle': None}})
         self.assertEqual({}, self.rows())
+
+
+class TestExpiry(keeping.BundlesTestCase):
+
+    def value(self, days):
+        registry = prometheus_client.CollectorRegistry()
+        registry.register(metrics.Collector(self.store, lambda: True,
+                                            self.conf.placement))
+        return registry.get_sample_value(
+            'octavia_xdp_controller_load_balancers_expiring',
+            {'days': str(days)})
+
+    def values(self):
+        return [self.value(days) for days in (0, 7, 30)]
+
+    def test_load_balancers_are_counted_by_their_nearest_end(self):
+        self.hold_time()
+        self.create()
+        self.assertEqual([0, 0, 0], self.values())
+        made = keeping.certificate()
+        self.do(self.listener('create', made))
+        ends = self.rows()[made.name(LB)].expires_at
+        day = 24 * 3600
+        for left, expected in ((31, [0, 0, 0]), (29, [0, 0, 1]),
+                               (6, [0, 1, 1]), (-1, [1, 1, 1])):
+            self.now = ends - left * day
+            self.assertEqual(expected, self.values(), left)
