@@ -59,10 +59,10 @@ class SecretsEndpoint:
         them and they fit into a message."""
         _BUNDLES.check({'host': host, 'names': names})
         answer: messages.BundlesAnswer = {'bundles': {}, 'problem': None}
-        found = self._store.bundles.for_node(host, names)
-        answer['problem'] = _problem(found)
+        secrets = self._store.bundles.for_node(host, names)
+        answer['problem'] = _problem(secrets)
         size = 0
-        for _key, row, text in self._sealed(answer, found):
+        for _key, row, text in self._sealed(answer, secrets):
             size += len(text)
             if answer['bundles'] and size > sealed.MESSAGE_MAX:
                 break
@@ -75,13 +75,13 @@ class SecretsEndpoint:
         certificate. Keys that are due to be replaced are replaced first."""
         _TICKETS.check({'host': host, 'ids': ids})
         answer: messages.TicketsAnswer = {'tickets': {}, 'problem': None}
-        found = self._store.bundles.tickets_for_node(host, ids)
-        answer['problem'] = _problem(found)
+        secrets = self._store.bundles.tickets_for_node(host, ids)
+        answer['problem'] = _problem(secrets)
         if answer['problem'] is not None:
             return answer
         if self._renew(answer, host, ids):
-            found = self._store.bundles.tickets_for_node(host, ids)
-        for key, row, text in self._sealed(answer, found):
+            secrets = self._store.bundles.tickets_for_node(host, ids)
+        for key, row, text in self._sealed(answer, secrets):
             answer['tickets'][key] = {'name': row.name, 'sealed': text}
         return answer
 
@@ -102,14 +102,14 @@ class SecretsEndpoint:
         return bool(due)
 
     def _sealed(self, answer: messages.BundlesAnswer | messages.TicketsAnswer,
-                found: stored.ForNode
+                secrets: stored.ForNode
                 ) -> Iterator[tuple[str, stored.Bundle, str]]:
         """Yield (load balancer id, row, sealed bundle)."""
-        if found.public_key is None:
+        if secrets.public_key is None:
             return
-        for key, row in found.bundles:
+        for key, row in secrets.bundles:
             try:
-                text = self._vault.seal(key, row, found.public_key)
+                text = self._vault.seal(key, row, secrets.public_key)
             except vaults.VaultError as error:
                 LOG.error('A proxy node does not get a certificate: %s', error)
                 answer['problem'] = _UNREADABLE
@@ -117,7 +117,7 @@ class SecretsEndpoint:
             yield key, row, text
 
 
-def _problem(found: stored.ForNode) -> str | None:
-    if not found.is_proxy:
+def _problem(secrets: stored.ForNode) -> str | None:
+    if not secrets.is_proxy:
         return _NO_PROXY
-    return _NO_KEY if found.public_key is None else None
+    return _NO_KEY if secrets.public_key is None else None

@@ -108,12 +108,12 @@ class Rotate(command.Command):
         replaced = 0
         try:
             while True:
-                found = 0
+                others = 0
                 for page in store.bundles.pages():
                     for key, row, text in vault.rotate(keys, page):
-                        found += 1
+                        others += 1
                         replaced += store.bundles.replace(key, row, text)
-                if not found:
+                if not others:
                     break
         except vault.VaultError as error:
             raise command.CommandError(

@@ -43,8 +43,8 @@ class BundlesTestCase(store_base.StoreTestCase):
 
     def sealed(self, *made, key=LB):
         """Return bundles as the driver sends them."""
-        return {one.name(key): sealing.seal(one, self.pair.public)
-                for one in made}
+        return {content.name(key): sealing.seal(content, self.pair.public)
+                for content in made}
 
     def listener(self, action, made, key=TLS, **fields):
         """A change of a TLS listener that brings its certificate along."""

@@ -155,7 +155,7 @@ class TestRefused(keeping.BundlesTestCase):
                 for number in range(129)]
         for key in (keeping.TLS, OTHER_TLS):
             change = self.listener('create', self.made, key, sni_bundles=[
-                one.name(LB) for one in made])
+                content.name(LB) for content in made])
             change['bundles'].update(self.sealed(*made))
             if key == OTHER_TLS:
                 change['fields']['protocol_port'] = 444

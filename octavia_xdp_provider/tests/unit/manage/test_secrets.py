@@ -97,14 +97,12 @@ class TestRotate(SecretsTestCase):
 
     def decrypted(self, key):
         """Names of the rows that a key alone decrypts."""
-        found = set()
+        names = set()
         for name, text in self.ciphertexts().items():
-            try:
+            with contextlib.suppress(fernet.InvalidToken):
                 fernet.Fernet(key).decrypt(text)
-                found.add(name)
-            except fernet.InvalidToken:
-                pass
-        return found
+                names.add(name)
+        return names
 
     def test_everything_is_encrypted_with_the_first_key(self):
         names = {made.name(LB) for made in self.made}

@@ -61,7 +61,7 @@ class TestSecrets(base.TestCase):
 
     def store(self, *made, key=LB):
         """Let controllers have bundles, and return their names."""
-        names = [one.name(key) for one in made]
+        names = [content.name(key) for content in made]
         self.controllers.stored.update(zip(names, made, strict=True))
         self.controllers.keys.setdefault(key, bundle.tickets())
         return frozenset(names)
