@@ -246,6 +246,14 @@ placement_opts = [
                       '[bgp] drain_communities of the node) before it is '
                       'withdrawn, so that routers move flows. 0: it is '
                       'withdrawn at once.'),
+    cfg.FloatOpt('proxy_drain_time',
+                 default=60.0, min=0.0, max=86400.0, mutable=True,
+                 help='Seconds for which a proxy node that a load balancer '
+                      'leaves on purpose (drain, move, failover, '
+                      'rebalancing) still serves the connections that it '
+                      'has, while LB nodes send it no new ones. Connections '
+                      'that last longer are closed. 0: they are closed once '
+                      'all LB nodes send it no new ones.'),
     cfg.FloatOpt('nat_drain_time',
                  default=3600.0, min=0.0, max=86400.0, mutable=True,
                  help='Maximum number of seconds for which an LB node keeps '

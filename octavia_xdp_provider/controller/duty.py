@@ -166,13 +166,14 @@ class Duty(loops.Loop):
 
     def _mark_short(self) -> None:
         zones = self._store.nodes.zones()
-        live = [zones.get(host, '') for host, condition
-                in self._store.nodes.conditions().items()
-                if condition == clusters.Condition.LIVE.value]
-        if live and self._store.balance.mark_short(
-                rows.wanted(self._conf), len(live), len(set(live)),
-                _SHORT_MAX):
-            self._changed()
+        for role in rows.ROLES:
+            live = [zones.get(host, '') for host, condition
+                    in self._store.nodes.conditions(role).items()
+                    if condition == clusters.Condition.LIVE.value]
+            if live and self._store.balance.mark_short(
+                    rows.wanted(self._conf), len(live), len(set(live)),
+                    _SHORT_MAX, role):
+                self._changed()
 
     def _mend(self) -> None:
         begun = self._balancing.mend()

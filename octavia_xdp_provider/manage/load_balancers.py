@@ -73,7 +73,7 @@ def _judge(conf: cfg.ConfigOpts, store: queries.Store
         state = _state(load_balancer, placements, zones)
 
         def get_refusals() -> dict[str, str]:
-            return dict(scheduler.refusals(load_balancer, get_decider()))
+            return dict(scheduler.refusals(load_balancer, get_decider))
         if state in (zone_spread.IN_ONE_ZONE, zone_spread.TOO_FEW_ZONES):
             return state, [zones.describe(placements, get_refusals())]
         return state, load_balancer_problems.problems(

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Places load balancers on LB nodes.
+"""Places load balancers on LB nodes, and on proxy nodes where they need some.
+
+Decisions about one role see only the nodes and placements of that role.
 
 A module may import only those below it in this list:
 
@@ -7,7 +9,8 @@ A module may import only those below it in this list:
 * ``service``: reads one load balancer's rows and stores its moves
 * ``rebalance``: moves that spread load balancers over zones or only even out
   the load
-* ``decision``: the moves that one load balancer needs
+* ``proxy_decision``: the same for proxy nodes
+* ``decision``: the moves that one load balancer needs among LB nodes
 * ``filters`` and ``weighers``: plugins that tell which nodes may take a load
   balancer, and which of them is best
 * ``removal_budget``: the number of removals that need no confirmation

@@ -35,6 +35,8 @@ _Steps = list[rebalance.Step]
 class Balancing:
     """Searches for such moves and stores them. Callers notify the nodes.
 
+    LB nodes and proxy nodes are looked at one after the other.
+
     For one thread. Another controller may search as well: a move is stored
     only if the placements are those that it was decided on.
     """
@@ -43,11 +45,13 @@ class Balancing:
         self._scheduler = scheduler
         self._conf = scheduler.conf
         self._store = scheduler.store
-        self._even_load: _Even = None, 0.0
-        self._even_spread: _Even = None, 0.0
-        self._uneven_after = ''  # id where the next search begins
-        # Load balancer id → time.monotonic().
-        self._mended: dict[str, float] = {}
+        self._even_load = dict[rows.Role, _Even]()
+        self._even_spread = dict[rows.Role, _Even]()
+        # Id after which the next search begins.
+        self._uneven_after: dict[rows.Role, str] = dict.fromkeys(
+            rows.ROLES, '')
+        # (Role, load balancer id) → time.monotonic().
+        self._mended: dict[tuple[rows.Role, str], float] = {}
 
     def rebalance(self, moves_max: int | None = None
                   ) -> tuple[str, str] | None:
@@ -57,36 +61,38 @@ class Balancing:
             rebalance_moves_max``.
         :returns: id of the load balancer and name of its new host, or None.
         """
-        replicas = self._conf.replicas
-        if moves_max is None:
-            moves_max = self._conf.rebalance_moves_max
-        if not moves_max:
-            return None
-        conditions = clusters.conditions(self._store.nodes.conditions())
+        limit: int = (self._conf.rebalance_moves_max if moves_max is None
+                      else moves_max)
+        moved = (self._rebalance(role, limit) for role in rows.ROLES)
+        return next(filter(None, moved), None) if limit else None
+
+    def _rebalance(self, role: rows.Role, moves_max: int
+                   ) -> tuple[str, str] | None:
+        conditions = clusters.conditions(self._store.nodes.conditions(role))
         with self._scheduler.lock:
             load, now = self._store.placements.load(), time.monotonic()
             # The usual cases: do not read long reports.
-            if _holds(self._even_load, (load, conditions), now):
+            if _holds(self._even_load.get(role), (load, conditions), now):
                 return None
             if not rebalance.names_of_extremes(
                     load, conditions, {**dict.fromkeys(conditions, ''),
                                        **self._store.nodes.zones()}):
                 return None
-            decider = self._scheduler.decider(load, conditions)
+            decider = self._scheduler.decider(load, conditions, role=role)
             extremes = rebalance.extremes(decider.cluster)
             if (not extremes or self._store.balance.moves_under_way(
-                    replicas) >= moves_max):
+                    self._conf.replicas) >= moves_max):
                 return None
             for fullest, emptiest in extremes:
                 move = self._evening(decider, fullest, emptiest)
                 if move is not None:
                     break
             else:
-                self._even_load = (load, conditions), now + _AGAIN_S
+                self._even_load[role] = (load, conditions), now + _AGAIN_S
                 return None
             if not self._store.placements.place(
                     move.load_balancer_id, move.add,
-                    decided_on=move.decided_on):
+                    decided_on=move.decided_on, role=role):
                 return None
         LOG.info('Load balancer %s moves to node %s, to even out the load: '
                  'node %s has the most.', move.load_balancer_id,
@@ -96,12 +102,13 @@ class Balancing:
     def _evening(self, decider: decision.Decider, fullest: clusters.Host,
                  emptiest: clusters.Host) -> moves.Move | None:
         """Return the Move of a load balancer between two nodes, or None."""
-        movable = self._store.balance.movable(fullest.name, emptiest.name,
-                                              self._conf.replicas,
-                                              rebalance.MOVABLE_MAX)
+        movable = self._store.balance.movable(
+            fullest.name, emptiest.name, self._conf.replicas,
+            rebalance.MOVABLE_MAX, decider.role)
         return rebalance.move(
             decider, ((row, [placement.host for placement
-                             in self._scheduler.placements(row.id)])
+                             in self._scheduler.placements(
+                                 row.id, decider.role)])
                       for row in movable), emptiest)
 
     def mend(self, moves_max: int | None = None) -> list[tuple[str, str]]:
@@ -111,15 +118,19 @@ class Balancing:
             spread_moves_max``.
         :returns: pairs of load balancer id and new host.
         """
-        if moves_max is None:
-            moves_max = self._conf.spread_moves_max
-        conditions = clusters.conditions(self._store.nodes.conditions())
+        limit: int = (self._conf.spread_moves_max if moves_max is None
+                      else moves_max)
+        return [moved for role in rows.ROLES
+                for moved in self._mend(role, limit)]
+
+    def _mend(self, role: rows.Role, moves_max: int) -> list[tuple[str, str]]:
+        conditions = clusters.conditions(self._store.nodes.conditions(role))
         zones = self._store.nodes.zones()
         live = {zones.get(host, '') for host, condition in conditions.items()
                 if condition is clusters.Condition.LIVE}
         now = time.monotonic()
         if len(live) < 2 or not moves_max or _holds(
-                self._even_spread, (conditions, zones), now):
+                self._even_spread.get(role), (conditions, zones), now):
             return []
         with self._scheduler.lock:
             free = moves_max - self._store.balance.moves_under_way(
@@ -127,14 +138,14 @@ class Balancing:
             if free <= 0:
                 return []
             found = self._store.balance.uneven(
-                rows.wanted(self._conf), len(live), self._uneven_after,
-                _UNEVEN_MAX)
+                rows.wanted(self._conf), len(live), self._uneven_after[role],
+                _UNEVEN_MAX, role)
             # After the last one the search begins with the first one.
-            self._uneven_after = (found[-1].id if len(found) == _UNEVEN_MAX
-                                  else '')
-            begun = self._begin_mending(found, free, conditions)
-            if not begun and not self._uneven_after:
-                self._even_spread = (conditions, zones), now + _AGAIN_S
+            self._uneven_after[role] = (
+                found[-1].id if len(found) == _UNEVEN_MAX else '')
+            begun = self._begin_mending(found, free, conditions, role)
+            if not begun and not self._uneven_after[role]:
+                self._even_spread[role] = (conditions, zones), now + _AGAIN_S
         for key, host in begun:
             LOG.info('Load balancer %s moves to node %s, to spread it over '
                      'zones.', key, host)
@@ -142,8 +153,8 @@ class Balancing:
 
     def _begin_mending(self, balancers: Sequence[rows.LoadBalancer],
                        number: int,
-                       conditions: Mapping[str, clusters.Condition]
-                       ) -> list[tuple[str, str]]:
+                       conditions: Mapping[str, clusters.Condition],
+                       role: rows.Role) -> list[tuple[str, str]]:
         """Begin up to ``number`` moves; return as mend()."""
         now = time.monotonic()
         self._mended = {key: at for key, at in self._mended.items()
@@ -152,42 +163,53 @@ class Balancing:
         if not balancers:
             return begun
         decider = self._scheduler.decider(self._store.placements.load(),
-                                          conditions)
+                                          conditions, role=role)
         for balancer in balancers:
             if len(begun) == number:
                 # The next search begins here.
-                self._uneven_after = begun[-1][0]
+                self._uneven_after[role] = begun[-1][0]
                 break
-            move = None if balancer.id in self._mended else rebalance.mend(
-                decider, balancer, self._scheduler.placements(balancer.id))
+            is_done = (role, balancer.id) in self._mended
+            move = None if is_done else rebalance.mend(
+                decider, balancer,
+                self._scheduler.placements(balancer.id, role))
             if move is None or not self._store.placements.place(
-                    balancer.id, move.add, decided_on=move.decided_on):
+                    balancer.id, move.add, decided_on=move.decided_on,
+                    role=role):
                 continue
             host, = move.add
-            decider.cluster.add(host, filters.services(balancer.document))
-            self._mended[balancer.id] = now
+            decider.cluster.add(host, filters.services(balancer.document,
+                                                       role))
+            self._mended[role, balancer.id] = now
             begun.append((balancer.id, host))
         return begun
 
     def plan(self) -> _Steps:
         """Return the moves that would even out the load, see rebalance.plan.
         """
-        decider = self._scheduler.decider(
-            self._store.placements.load(),
-            clusters.conditions(self._store.nodes.conditions()), drain_s=0)
-        placements: dict[str, list[rows.Placement]] = {}
-        for row in self._store.placements.select():
-            if row.removed_generation is None:
-                placements.setdefault(row.load_balancer_id, []).append(row)
         balancers = {row.id: row for row in self._store.load_balancers.select()
                      if row.generation and not row.deleted}
+        return [step for role in rows.ROLES
+                for step in self._plan(role, balancers)]
+
+    def _plan(self, role: rows.Role, balancers: dict[str, rows.LoadBalancer]
+              ) -> _Steps:
+        decider = self._scheduler.decider(
+            self._store.placements.load(), clusters.conditions(
+                self._store.nodes.conditions(role)), drain_s=0, role=role)
+        placements: dict[str, list[rows.Placement]] = {}
+        for row in self._store.placements.select():
+            if row.removed_generation is None and row.role == role:
+                placements.setdefault(row.load_balancer_id, []).append(row)
         return list(rebalance.plan(decider, balancers, placements))
 
 
-def _holds(even: _Even, now_is: object, now: float) -> bool:
+def _holds(even: _Even | None, now_is: object, now: float) -> bool:
     """Return whether something that was as even as possible still is.
 
     :param even: the state in which it was, and until when that counts.
     """
+    if even is None:
+        return False
     state, until = even
     return bool(state == now_is) and now < until

@@ -33,6 +33,7 @@ class Host:
     def __init__(self, node: rows.Node, condition: Condition,
                  load_balancers: int) -> None:
         self.name = node.host
+        self.role = node.role
         self.condition = condition
         self.died_or_back_at = node.died_or_back_at or 0.0
         self.report: dict[str, Any] = node.state or {}
@@ -42,7 +43,7 @@ class Host:
 
 
 class Cluster:
-    """All nodes by their names."""
+    """All nodes of a role by their names."""
 
     def __init__(self, nodes: Iterable[rows.Node], load: Mapping[str, int],
                  conditions: Mapping[str, Condition]) -> None:

@@ -17,6 +17,7 @@ from collections.abc import Collection
 from collections.abc import Iterable
 from collections.abc import Mapping
 from collections.abc import Sequence
+import dataclasses
 import hashlib
 from typing import Any
 
@@ -38,6 +39,18 @@ FLOWS_CHECK_S = 10.0
 FLOWS_SETTLE_S = 2 * reporting.FIGURES_S
 
 
+@dataclasses.dataclass(frozen=True)
+class Traffic:
+    """What still uses the nodes of a load balancer.
+
+    ``flows``: host → number of its NAT flows there. ``unused``: proxy nodes
+    that no LB node sends new connections to.
+    """
+
+    flows: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    unused: Collection[str] = ()
+
+
 class Decider:
     """Filters and weighers, and the cluster that they are applied to.
 
@@ -49,7 +62,10 @@ class Decider:
     :param settle_s: seconds for which load balancers that are still served
         wait for dead nodes to come back, see Cluster.settled_in_s.
     :param default_spread: of load balancers that set no spread.
+    :cvar role: of the nodes that it decides about.
     """
+
+    role: rows.Role = rows.LB
 
     def __init__(self, cluster: clusters.Cluster,
                  host_filters: Sequence[filters.Filter],
@@ -78,14 +94,13 @@ class Decider:
 
     def decide(self, balancer: rows.LoadBalancer,
                placements: Sequence[rows.Placement],
-               flows: Mapping[str, int] | None = None) -> moves.Move | None:
+               traffic: Traffic = Traffic()) -> moves.Move | None:
         """Return the Move that a load balancer needs, or None.
 
         The cluster then accounts for the move's additions and removals.
 
         :param placements: those of this load balancer, without those that
-            are being removed.
-        :param flows: host → number of the load balancer's NAT flows there.
+            are being removed, and on nodes of this role.
         """
         wanted = self.wanted(balancer)
         by_host = {row.host: row for row in placements}
@@ -100,24 +115,15 @@ class Decider:
                 self._is_live(row.host) for row in working) else 1)
         add = () if join_s else self._additions(
             balancer, by_host, working, missing, wanted)
-        synced = {row.host for row in working
-                  if self._is_live(row.host)
-                  and row.synced_generation >= balancer.generation}
-        leaving: dict[str, moves.Reason] = {}
-        if len(synced) >= wanted:
-            leaving = self._reasons(placements)
-            for host in self._surplus(balancer, working, wanted):
-                leaving[host] = moves.Reason.SURPLUS
-        elif (synced and len(synced) == len(working)
-              and not (add or join_s or settle_s)):
-            leaving = self._leaving_zone(balancer, placements)
-        leaving = self._without_sole_announcers(leaving, by_host)
+        leaving = self._without_sole_announcers(self._leaving(
+            balancer, placements, working, bool(add or join_s or settle_s)),
+            by_host)
         drained = {host: reason for host, reason in leaving.items()
-                   if reason.is_failure
-                   or self._has_drained(balancer, by_host[host])}
+                   if self._may_leave(balancer, by_host[host], reason,
+                                      traffic)}
         keeping = self._keeping_flows(balancer, [
             by_host[host] for host, reason in drained.items()
-            if not reason.is_failure], flows or {})
+            if not reason.is_failure], traffic.flows)
         remove = {host: reason for host, reason in drained.items()
                   if host not in keeping}
         move = moves.Move(
@@ -129,12 +135,33 @@ class Decider:
                 max(join_s, settle_s)))
         if not move.changes_something and move.again_in_s is None:
             return None
-        needed = filters.services(balancer.document)
+        needed = filters.services(balancer.document, self.role)
         for host in add:
             self.cluster.add(host, needed)
         for host in remove:
             self.cluster.remove(host)
         return move
+
+    def _leaving(self, balancer: rows.LoadBalancer,
+                 placements: Sequence[rows.Placement],
+                 working: Sequence[rows.Placement], is_blocked: bool
+                 ) -> dict[str, moves.Reason]:
+        """Return host → Reason of nodes that may leave once they have drained.
+
+        :param working: the placements that may stay.
+        :param is_blocked: whether other nodes are added, or will be.
+        """
+        wanted = self.wanted(balancer)
+        synced = {row.host for row in working
+                  if self._is_live(row.host)
+                  and row.synced_generation >= balancer.generation}
+        if len(synced) >= wanted:
+            return {**self._reasons(placements), **dict.fromkeys(
+                self._surplus(balancer, working, wanted),
+                moves.Reason.SURPLUS)}
+        if synced and len(synced) == len(working) and not is_blocked:
+            return self._leaving_zone(balancer, placements)
+        return {}
 
     def _join_wait_s(self, balancer: rows.LoadBalancer,
                      placements: Sequence[rows.Placement],
@@ -189,8 +216,7 @@ class Decider:
                 if reason.is_out_of_service
                 and self.cluster.hosts[host].zone not in in_service}
 
-    @staticmethod
-    def _without_sole_announcers(leaving: Mapping[str, moves.Reason],
+    def _without_sole_announcers(self, leaving: Mapping[str, moves.Reason],
                                  by_host: Mapping[str, rows.Placement]
                                  ) -> dict[str, moves.Reason]:
         """Return ``leaving`` without nodes that must announce the VIP until
@@ -202,10 +228,11 @@ class Decider:
                 if reason.is_failure or announced
                 or not by_host[host].announced}
 
-    def _has_drained(self, balancer: rows.LoadBalancer, row: rows.Placement
-                     ) -> bool:
-        """Return whether routers had the time to prefer other nodes."""
-        if not self._drain_s or not row.announced:
+    def _may_leave(self, balancer: rows.LoadBalancer, row: rows.Placement,
+                   reason: moves.Reason, traffic: Traffic) -> bool:
+        """Return whether the node has failed, or routers had the time to
+        prefer other nodes."""
+        if reason.is_failure or not self._drain_s or not row.announced:
             return True
         return (self._drain_remaining_s(balancer, row) <= 0
                 and row.synced_generation >= row.drain_generation)
@@ -263,8 +290,8 @@ class Decider:
         waiting = set(waiting)
         draining = {host for host in by_host
                     if host in waiting or host in keeping
-                    or self.cluster.condition(host)
-                    is clusters.Condition.DRAINING}
+                    or self._drains_anyway(balancer, by_host[host],
+                                           by_host.values())}
         waits = [self._drain_remaining_s(balancer, by_host[host])
                  for host in waiting]
         waits += [*keeping.values(), *([join_s] if join_s else ())]
@@ -283,6 +310,15 @@ class Decider:
             # Nodes report confirmations by themselves, which is an event.
             'again_in_s': max(0.1, min(waits))
             if any(wait > 0 for wait in waits) else None}
+
+    def _drains_anyway(self, balancer: rows.LoadBalancer, row: rows.Placement,
+                       others: Iterable[rows.Placement]) -> bool:
+        """Return whether a node drains although it may not leave yet.
+
+        :param others: all placements that are not removed.
+        """
+        return (self.cluster.condition(row.host)
+                is clusters.Condition.DRAINING)
 
     def candidates(self, balancer: rows.LoadBalancer,
                    without: Collection[str]) -> list[clusters.Host]:

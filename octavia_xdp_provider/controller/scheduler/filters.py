@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Filters: plugins that tell which nodes may take a load balancer.
 
+Filters see the nodes of one role only (``host.role``): a load balancer is
+placed on LB nodes and on proxy nodes by separate decisions.
+
 A filter is a callable ``(host, document) -> str | None``: the reason why the
 host must not be given the load balancer, or None. Filters are plugins in the
 namespace ``octavia_xdp.scheduler.filters``; ``[placement] filters`` names
@@ -13,7 +16,9 @@ from collections.abc import Callable
 from octavia_xdp_provider.api import nat as nat_rules
 from octavia_xdp_provider.contracts import flavor
 from octavia_xdp_provider.contracts import spec
+from octavia_xdp_provider.contracts import tiers
 from octavia_xdp_provider.controller.scheduler import cluster
+from octavia_xdp_provider.controller.store import rows
 
 Filter = Callable[[cluster.Host, spec.Document], str | None]
 
@@ -27,9 +32,12 @@ def live(host: cluster.Host, document: spec.Document) -> str | None:
 
 def capacity(host: cluster.Host, document: spec.Document
              ) -> str | None:
-    """Accept nodes with room for the load balancer's services."""
+    """Accept nodes with room for the load balancer's services.
+
+    Each listener that a proxy node serves is one of its services.
+    """
     most = host.report.get('services_max')
-    needed = services(document)
+    needed = services(document, host.role)
     if most is None or host.services + needed <= most:
         return None
     return (f'the node has {host.services} of {most} services and this load '
@@ -48,7 +56,7 @@ def zone(host: cluster.Host, document: spec.Document) -> str | None:
 def zero_touch(host: cluster.Host, document: spec.Document
                ) -> str | None:
     """Accept nodes that can reach members through their hypervisors."""
-    if not spec.is_zero_touch(document):
+    if host.role != rows.LB or not spec.is_zero_touch(document):
         return None
     if not host.report.get('probe_through_datapath'):
         return ('the node does not send health checks as traffic, which is '
@@ -59,7 +67,7 @@ def zero_touch(host: cluster.Host, document: spec.Document
 
 def nat(host: cluster.Host, document: spec.Document) -> str | None:
     """Accept nodes that can reach members by NAT."""
-    if not flavor.is_nat(document['flavor']):
+    if host.role != rows.LB or not flavor.is_nat(document['flavor']):
         return None
     problem = nat_rules.node_problem(host.report, document)
     return problem and f'the node cannot forward by NAT: {problem}'
@@ -79,6 +87,8 @@ def version(host: cluster.Host, document: spec.Document) -> str | None:
 ALWAYS = (nat, version)
 
 
-def services(document: spec.Document) -> int:
-    """Return the maximum of table entries that a load balancer takes."""
+def services(document: spec.Document, role: rows.Role) -> int:
+    """Return the maximum of services that a load balancer takes on a node."""
+    if role == rows.PROXY:
+        return len(tiers.proxied_listeners(document))
     return len(spec.vips(document)) * len(document['listeners'])

@@ -179,9 +179,12 @@ def _make(decider: decision.Decider, balancer: rows.LoadBalancer,
     placed = placements[balancer.id]
     placed.append(rows.Placement(
         balancer.id, target, balancer.generation, None, None,
-        announced=all(row.announced is not False for row in placed)))
-    decider.cluster.add(target, filters.services(balancer.document))
-    follow_up = decider.decide(balancer, placed)
+        announced=all(row.announced is not False for row in placed),
+        role=decider.role))
+    decider.cluster.add(target, filters.services(balancer.document,
+                                                 decider.role))
+    follow_up = decider.decide(balancer, placed, decision.Traffic(
+        unused=[row.host for row in placed]))
     sources = tuple(follow_up.remove) if follow_up else ()
     placements[balancer.id] = [row for row in placed
                                if row.host not in sources]

@@ -6,6 +6,7 @@ decisions. A move is stored only if the placements are still those that it was
 decided on, so that several schedulers never place a load balancer twice.
 """
 
+from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -19,10 +20,12 @@ from oslo_log import log as logging
 import stevedore
 
 from octavia_xdp_provider.contracts import flavor
+from octavia_xdp_provider.contracts import tiers
 from octavia_xdp_provider.controller.scheduler import cluster as clusters
 from octavia_xdp_provider.controller.scheduler import decision
 from octavia_xdp_provider.controller.scheduler import filters
 from octavia_xdp_provider.controller.scheduler import moves
+from octavia_xdp_provider.controller.scheduler import proxy_decision
 from octavia_xdp_provider.controller.scheduler import rebalance
 from octavia_xdp_provider.controller.scheduler import removal_budget
 from octavia_xdp_provider.controller.scheduler import spread as spreads
@@ -77,6 +80,15 @@ class Placed:
     again_in_s: float | None = None
     moved: bool = False
 
+    def __add__(self, other: 'Placed') -> 'Placed':
+        return Placed(
+            self.notify | other.notify, self.conflict or other.conflict,
+            self.deferred + other.deferred,
+            min((again_in_s for again_in_s
+                 in (self.again_in_s, other.again_in_s)
+                 if again_in_s is not None), default=None),
+            self.moved or other.moved)
+
 
 class Scheduler:
     """Decides on moves and stores them. Callers notify the nodes.
@@ -99,28 +111,34 @@ class Scheduler:
         self._exhausted = _Exhausted(self.conf.removal_budget_period)
 
     def place(self, situation: situations.Situation) -> Placed:
-        """Store the move that a load balancer needs.
+        """Store the moves that a load balancer needs.
 
         :param situation: see store/situations.py; it is only used to tell
             whether there is anything to decide.
         :returns: a Placed.
         """
+        return (self._place(situation, rows.LB)
+                + self._place(situation, rows.PROXY))
+
+    def _place(self, situation: situations.Situation, role: rows.Role
+               ) -> Placed:
+        """Store the move among nodes of one role."""
         balancer = situation.balancer
-        placements = _staying(situation.placements)
-        if self._is_settled(balancer, placements,
+        placements = _staying(situation.placements, role)
+        wanted = self._wanted(balancer, role)
+        if self._is_settled(wanted, placements,
                             clusters.conditions(situation.conditions)):
             return Placed()
-        conditions = clusters.conditions(self.store.nodes.conditions())
-        if self._is_served_by_all(balancer, placements, conditions):
+        conditions = clusters.conditions(self.store.nodes.conditions(role))
+        if self._is_served_by_all(wanted, placements, conditions):
             return Placed()
         with self.lock:
             load = self.store.placements.load()
-            decider = self.decider(load, conditions)
-            placements = self.placements(balancer.id)
-            move = decider.decide(
-                balancer, placements,
-                self.store.placements.active_flows(balancer.id)
-                if flavor.is_nat(balancer.document['flavor']) else None)
+            decider = self.decider(load, conditions, role=role)
+            all_placements = self.store.placements.select([balancer.id])
+            placements = _staying(all_placements, role)
+            move = decider.decide(balancer, placements, self._traffic(
+                balancer, all_placements, role))
             if move is None:
                 # For example, where an operator has placed it.
                 return Placed(frozenset(
@@ -133,52 +151,75 @@ class Scheduler:
             move, deferred = self._within_budget(move, budget)
             if move is None:
                 return Placed(deferred=deferred)
-            return self._apply(move, budget, conditions, deferred)
+            return self._apply(move, budget, conditions, deferred, role)
 
-    def placements(self, load_balancer_id: str) -> list[rows.Placement]:
-        """Return a load balancer's placements that are not being removed."""
-        return _staying(self.store.placements.select([load_balancer_id]))
+    def _traffic(self, balancer: rows.LoadBalancer,
+                 placements: Sequence[rows.Placement], role: rows.Role
+                 ) -> decision.Traffic:
+        if role == rows.PROXY:
+            return decision.Traffic(unused=proxy_decision.unused(
+                balancer, placements, clusters.conditions(
+                    self.store.nodes.conditions(rows.LB))))
+        if flavor.is_nat(balancer.document['flavor']):
+            return decision.Traffic(
+                self.store.placements.active_flows(balancer.id))
+        return decision.Traffic()
 
-    def _is_settled(self, balancer: rows.LoadBalancer,
+    def placements(self, load_balancer_id: str, role: rows.Role
+                   ) -> list[rows.Placement]:
+        """Return a load balancer's placements on nodes of a role that are not
+        being removed."""
+        return _staying(self.store.placements.select([load_balancer_id]),
+                        role)
+
+    def _is_settled(self, wanted: int,
                     placements: Sequence[rows.Placement],
                     conditions: Mapping[str, clusters.Condition]) -> bool:
         """Return whether there is nothing to decide, the usual case."""
-        return (len(placements) == self._wanted(balancer)
+        return (len(placements) == wanted
                 and _are_fine(placements, conditions))
 
-    def _is_served_by_all(self, balancer: rows.LoadBalancer,
+    def _is_served_by_all(self, wanted: int,
                           placements: Sequence[rows.Placement],
                           conditions: Mapping[str, clusters.Condition]
                           ) -> bool:
         """Return whether it has too few nodes and no other node is live."""
         hosts = {row.host for row in placements}
-        return (len(hosts) < self._wanted(balancer)
+        return (len(hosts) < wanted
                 and _are_fine(placements, conditions)
                 and not any(condition is clusters.Condition.LIVE
                             and host not in hosts
                             for host, condition in conditions.items()))
 
-    def _wanted(self, balancer: rows.LoadBalancer) -> int:
+    def _wanted(self, balancer: rows.LoadBalancer, role: rows.Role) -> int:
+        if role == rows.PROXY and not tiers.needs_proxies(balancer.document):
+            return 0
         return int(balancer.document['flavor'].get('replicas',
                                                    self.conf.replicas))
 
     def decider(self, load: Mapping[str, int],
                 conditions: Mapping[str, clusters.Condition],
-                drain_s: float | None = None) -> decision.Decider:
-        """Return a Decider with the nodes as they are now.
+                drain_s: float | None = None, role: rows.Role = rows.LB
+                ) -> decision.Decider:
+        """Return a Decider with the nodes of a role as they are now.
 
         :param load: host → number of its load balancers.
         :param conditions: host → Condition.
-        :param drain_s: in place of drain_time and nat_drain_time.
+        :param drain_s: in place of the configured times of drains.
         """
-        nodes = self.store.nodes.all()
-        return decision.Decider(
+        nodes = [node for node in self.store.nodes.all() if node.role == role]
+        drain_time = self.conf.drain_time
+        decider = decision.Decider
+        if role == rows.PROXY:
+            drain_time = self.conf.proxy_drain_time
+            decider = proxy_decision.ProxyDecider
+        return decider(
             clusters.Cluster(nodes, load, {
                 node.host: conditions.get(node.host,
                                           clusters.Condition.SILENT)
                 for node in nodes}),
             self._filters, self._weighers, self.conf.replicas,
-            self.conf.drain_time if drain_s is None else drain_s,
+            drain_time if drain_s is None else drain_s,
             self.store.database.now(),
             self.conf.nat_drain_time if drain_s is None else drain_s,
             self.conf.settle_time, self.conf.spread)
@@ -203,8 +244,8 @@ class Scheduler:
         return (allowed[0] if allowed else None), deferred
 
     def _apply(self, move: moves.Move, budget: int,
-               conditions: Mapping[str, clusters.Condition], deferred: int
-               ) -> Placed:
+               conditions: Mapping[str, clusters.Condition], deferred: int,
+               role: rows.Role) -> Placed:
         if not move.changes_something:
             return Placed(deferred=deferred, again_in_s=move.again_in_s)
         failed = sum(why.is_failure for why in move.remove.values())
@@ -213,7 +254,7 @@ class Scheduler:
                 drain=move.drain, withdraw=move.withdraw,
                 restore=move.restore,
                 decided_on=move.decided_on, failed=failed,
-                budget=(budget, self.conf.removal_budget_period)):
+                budget=(budget, self.conf.removal_budget_period), role=role):
             LOG.info('Load balancer %s was placed by another controller '
                      'meanwhile.', move.load_balancer_id)
             return Placed(conflict=True)
@@ -226,27 +267,34 @@ class Scheduler:
             deferred=deferred, again_in_s=move.again_in_s,
             moved=True)
 
-    def current_decider(self) -> decision.Decider:
+    def current_decider(self, role: rows.Role) -> decision.Decider:
         """Return a Decider with load and conditions as they are now."""
-        return self.decider(self.store.placements.load(),
-                            clusters.conditions(self.store.nodes.conditions()))
+        return self.decider(
+            self.store.placements.load(),
+            clusters.conditions(self.store.nodes.conditions(role)), role=role)
 
     def refusals(self, balancer: rows.LoadBalancer,
-                 decider: decision.Decider | None = None) -> dict[str, str]:
+                 get_decider: Callable[[rows.Role], decision.Decider] | None
+                 = None) -> dict[str, str]:
         """Return host → reason, for the hosts that may not be given a load
-        balancer, or one more node of it.
+        balancer, or one more node of it; without proxy nodes if it needs none.
 
-        :param decider: in place of current_decider().
+        :param get_decider: in place of current_decider.
         """
-        decider = decider or self.current_decider()
-        zones = {} if decider.spread(balancer) != spreads.REQUIRE else {
-            host.zone: host.name for host in decider.hosts(
-                self.placements(balancer.id))}
-        reasons = {
-            name: decider.refusal(host, balancer.document) or (
-                f'its zone {host.zone!r} has {zones[host.zone]}, and spread '
-                'is require' if host.zone in zones else None)
-            for name, host in decider.cluster.hosts.items()}
+        get_decider = get_decider or self.current_decider
+        reasons: dict[str, str | None] = {}
+        for role in rows.ROLES:
+            if not self._wanted(balancer, role):
+                continue
+            decider = get_decider(role)
+            zones = {} if decider.spread(balancer) != spreads.REQUIRE else {
+                host.zone: host.name for host in decider.hosts(
+                    self.placements(balancer.id, role))}
+            reasons.update({
+                name: decider.refusal(host, balancer.document) or (
+                    f'its zone {host.zone!r} has {zones[host.zone]}, and '
+                    'spread is require' if host.zone in zones else None)
+                for name, host in decider.cluster.hosts.items()})
         return {name: reason for name, reason in sorted(reasons.items())
                 if reason}
 
@@ -260,8 +308,12 @@ class Scheduler:
         :raises MoveRefused: the move is not possible.
         """
         with self.lock:
-            decider = self.current_decider()
-            hosts = {row.host for row in self.placements(balancer.id)}
+            roles: list[rows.Role] = [
+                row.role for row in self.store.placements.select([balancer.id])
+                if row.host == source]
+            role = roles[0] if roles else rows.LB
+            decider = self.current_decider(role)
+            hosts = {row.host for row in self.placements(balancer.id, role)}
             target_host = decider.cluster.hosts.get(target)
             problem = None
             if source not in hosts:
@@ -269,7 +321,8 @@ class Scheduler:
             elif target in hosts:
                 problem = f'it is already on {target}'
             elif target_host is None:
-                problem = f'node {target} is unknown'
+                problem = (f'node {target} is unknown' if role == rows.LB
+                           else f'{target} is no proxy node')
             else:
                 problem = decider.refusal(
                     target_host, balancer.document
@@ -280,7 +333,7 @@ class Scheduler:
                 raise MoveRefused(problem)
             if not self.store.placements.place(
                     balancer.id, (target,), replace=(source,),
-                    decided_on=frozenset(hosts)):
+                    decided_on=frozenset(hosts), role=role):
                 raise MoveRefused('another controller placed it meanwhile; '
                                   'try again')
         self.store.work.mark([balancer.id])
@@ -305,8 +358,10 @@ def _are_fine(placements: Iterable[rows.Placement],
                for row in placements)
 
 
-def _staying(placements: Iterable[rows.Placement]) -> list[rows.Placement]:
-    return [row for row in placements if row.removed_generation is None]
+def _staying(placements: Iterable[rows.Placement], role: rows.Role
+             ) -> list[rows.Placement]:
+    return [row for row in placements
+            if row.removed_generation is None and row.role == role]
 
 
 class _Exhausted:

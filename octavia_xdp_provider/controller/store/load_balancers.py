@@ -20,6 +20,7 @@ from sqlalchemy import orm
 from octavia_xdp_provider.contracts import errors
 from octavia_xdp_provider.contracts import sealed
 from octavia_xdp_provider.contracts import spec
+from octavia_xdp_provider.contracts import tiers
 from octavia_xdp_provider.controller import status_message
 from octavia_xdp_provider.controller.store import addresses
 from octavia_xdp_provider.controller.store import base
@@ -283,6 +284,7 @@ def _set_document(session: orm.Session, row: Any, document: spec.Document,
         'new_zero_touch': (document['flavor'].get('zero_touch')
                            if spec.is_zero_touch(document) else None),
         'new_spread': spec.spread(document),
+        'new_needs_proxies': tiers.needs_proxies(document),
         'new_removed': _with(row.removed, gone, generation),
         'new_unconfirmed': _with(
             _without(row.unconfirmed or '[]', gone), pending, generation),
@@ -379,8 +381,8 @@ def _setting(dialect: str) -> Any:
     return sa.update(_BALANCERS).where(_BALANCERS.c.id == _KEY).values(
         generation=_GENERATION, changed_at=base.clock(dialect), **{
             name: sa.bindparam(f'new_{name}') for name in (
-                'document', 'replicas', 'zero_touch', 'spread', 'removed',
-                'unconfirmed', 'pending')})
+                'document', 'replicas', 'zero_touch', 'spread',
+                'needs_proxies', 'removed', 'unconfirmed', 'pending')})
 
 
 @functools.cache

@@ -58,7 +58,8 @@ class LoadBalancer(Base):
     "sent" if only sent statuses have changed it since, null if a comparison
     is needed. ``zero_touch``: the flavor's, null for off.
     ``spread``: what the load balancer wants (``spec.spread``); null for
-    ``[placement] spread``.
+    ``[placement] spread``. ``needs_proxies``: whether proxy nodes serve a
+    listener of the document (contracts/tiers.py).
     """
 
     __tablename__ = 'load_balancers'
@@ -79,6 +80,7 @@ class LoadBalancer(Base):
     compared_at = sa.Column(sa.String(64), nullable=True)
     zero_touch = sa.Column(sa.String(16), nullable=True, index=True)
     spread = sa.Column(sa.String(16), nullable=True)
+    needs_proxies = sa.Column(sa.Boolean, nullable=False, default=False)
 
 
 class Part(Base):

@@ -185,11 +185,17 @@ class Nodes(base.Queries):
             return int(rows.execute(*base.timed(rows, _hearing, {
                 'hosts': list(hosts)})).rowcount)
 
-    def conditions(self) -> dict[str, str | None]:
-        """Return host → condition, None if the leader has not judged yet."""
+    def conditions(self, role: rows.Role | None = None
+                   ) -> dict[str, str | None]:
+        """Return host → condition, None if the leader has not judged yet.
+
+        :param role: None: of nodes of any role.
+        """
+        selected = sa.select(models.Node.host, models.Node.condition)
+        if role is not None:
+            selected = selected.where(models.Node.role == role)
         with self._database.read_rows() as session:
-            return dict(session.execute(sa.select(
-                models.Node.host, models.Node.condition)).tuples().all())
+            return dict(session.execute(selected).tuples().all())
 
     def states(self, hosts: Iterable[str]) -> dict[str, dict[str, Any]]:
         """Return host → the node's latest report."""

@@ -87,15 +87,16 @@ class Placements(base.Queries):
               withdraw: Iterable[str] = (), restore: Iterable[str] = (),
               replace: Iterable[str] = (),
               decided_on: frozenset[str] | None = None, failed: int = 0,
-              budget: tuple[int, float] | None = None) -> bool:
+              budget: tuple[int, float] | None = None,
+              role: rows.Role = rows.LB) -> bool:
         """Add a load balancer to nodes and remove it from others.
 
         :param drain: hosts that are to announce it as a last resort.
         :param withdraw: hosts that are to withdraw it and keep NAT flows.
         :param restore: hosts that are to announce it normally again.
         :param replace: hosts that it leaves once another host has it.
-        :param decided_on: the hosts that it was on when this was decided, or
-            None to ignore them. If it is on others now, or deleted, nothing is
+        :param decided_on: the hosts of the role that it was on when this was
+            decided, or None to ignore them. If it is on others now, or deleted, nothing is
             done and False returned.
         :param failed: number of the removals that count for the budget, see
             removals_since().
@@ -106,7 +107,7 @@ class Placements(base.Queries):
             # The lock on the sequence is held from here to the commit.
             generation = base.next_generation(session)
             if decided_on is not None and not _is_on(
-                    session, load_balancer_id, decided_on):
+                    session, load_balancer_id, decided_on, role):
                 return False
             if failed and not _count_removals(session, failed, budget):
                 return False
@@ -208,11 +209,12 @@ def _add(session: orm.Session, load_balancer_id: str, hosts: Iterable[str],
             id=load_balancer_id).update({'changed_at': base.now(session)})
 
 
-def _is_on(session: orm.Session, load_balancer_id: str, hosts: frozenset[str]
-           ) -> bool:
+def _is_on(session: orm.Session, load_balancer_id: str, hosts: frozenset[str],
+           role: rows.Role) -> bool:
     row = session.get(models.LoadBalancer, load_balancer_id)
     placed = session.query(models.Placement.host).filter_by(
-        load_balancer_id=load_balancer_id, removed_generation=None)
+        load_balancer_id=load_balancer_id, removed_generation=None,
+        role=role)
     return (row is not None and not row.deleted
             and {host for host, in placed} == hosts)
 

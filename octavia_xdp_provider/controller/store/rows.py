@@ -14,6 +14,7 @@ from octavia_xdp_provider.contracts import spec
 Role = Literal['lb', 'proxy']
 LB: Final = 'lb'
 PROXY: Final = 'proxy'
+ROLES: tuple[Role, ...] = (LB, PROXY)
 
 
 class Statistics(NamedTuple):

@@ -47,7 +47,8 @@ def _load_balancers() -> None:
         sa.Column('listed_at', sa.String(64), nullable=True),
         sa.Column('compared_at', sa.String(64), nullable=True),
         sa.Column('zero_touch', sa.String(16), nullable=True),
-        sa.Column('spread', sa.String(16), nullable=True))
+        sa.Column('spread', sa.String(16), nullable=True),
+        sa.Column('needs_proxies', sa.Boolean, nullable=False))
     steps.create_index('load_balancers', 'vip_address')
     steps.create_index('load_balancers', 'zero_touch')
     steps.create_table(

@@ -7,6 +7,7 @@ import dataclasses
 from octavia_xdp_provider.controller.scheduler import cluster as clusters
 from octavia_xdp_provider.controller.scheduler import decision
 from octavia_xdp_provider.controller.scheduler import filters
+from octavia_xdp_provider.controller.scheduler import proxy_decision
 from octavia_xdp_provider.controller.scheduler import weighers
 from octavia_xdp_provider.controller.store import rows
 from octavia_xdp_provider.tests.unit import base
@@ -31,11 +32,14 @@ def replaced(host):
     return dataclasses.replace(placed(host), replace=True)
 
 
-def node(host, last_seen=0.0, in_service=True, zone=None, **report):
-    return rows.Node(host, last_seen, in_service, report, zone=zone)
+def node(host, last_seen=0.0, in_service=True, zone=None, role=rows.LB,
+         **report):
+    return rows.Node(host, last_seen, in_service, report, zone=zone,
+                     role=role)
 
 
-def cluster(conditions, placements=(), reports=None, zones=None):
+def cluster(conditions, placements=(), reports=None, zones=None,
+            role=rows.LB):
     """Return a Cluster.
 
     :param conditions: host → Condition, or names of live hosts.
@@ -44,16 +48,18 @@ def cluster(conditions, placements=(), reports=None, zones=None):
     if not isinstance(conditions, dict):
         conditions = dict.fromkeys(conditions, LIVE)
     return clusters.Cluster(
-        [node(host, zone=(zones or {}).get(host),
+        [node(host, zone=(zones or {}).get(host), role=role,
               **(reports or {}).get(host, {}))
          for host in conditions],
         collections.Counter(row.host for row in placements), conditions)
 
 
 def decider(conditions, placements=(), reports=None, replicas=2, zones=None,
-            spread='prefer'):
-    return decision.Decider(
-        cluster(conditions, placements, reports, zones),
+            spread='prefer', role=rows.LB):
+    deciding = (proxy_decision.ProxyDecider if role == rows.PROXY
+                else decision.Decider)
+    return deciding(
+        cluster(conditions, placements, reports, zones, role),
         [filters.live, filters.capacity],
         [weighers.fewest_load_balancers, weighers.fewest_services],
         replicas, default_spread=spread)

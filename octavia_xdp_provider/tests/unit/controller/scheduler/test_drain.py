@@ -107,7 +107,8 @@ class TestDrain(unit.TestCase):
         balancer = base.balancer()
         balancer.document['flavor']['forwarding'] = 'nat'
         balancer.document['listeners']['listener']['protocol'] = protocol
-        return decider.decide(balancer, placements, flows)
+        return decider.decide(balancer, placements,
+                              decision.Traffic(flows or {}))
 
     def test_nat_flows_keep_their_node_until_they_end(self):
         conditions = {'a': DRAINING, 'b': base.LIVE}

@@ -65,7 +65,7 @@ class TestFilters(base.TestCase):
     def test_each_vip_takes_table_entries(self):
         document = base.document(
             additional_vips=[{'ip_address': '2001:db8::1'}])
-        self.assertEqual(2, filters.services(document))
+        self.assertEqual(2, filters.services(document, rows.LB))
         self.assertIsNone(filters.capacity(
             host(services=0, services_max=2), document))
         self.assertIsNotNone(filters.capacity(

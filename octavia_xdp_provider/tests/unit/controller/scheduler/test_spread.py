@@ -6,13 +6,16 @@ that begin with a digit are in none.
 """
 
 import collections
+import dataclasses
 import itertools
 
 from hypothesis import example
 from hypothesis import given
 from hypothesis import strategies
 
+from octavia_xdp_provider.controller.scheduler import decision
 from octavia_xdp_provider.controller.scheduler import rebalance
+from octavia_xdp_provider.controller.store import rows as rows_module
 from octavia_xdp_provider.tests.support import untimed
 from octavia_xdp_provider.tests.unit import base as unit
 from octavia_xdp_provider.tests.unit.controller.scheduler import base
@@ -244,18 +247,26 @@ EVENTS = strategies.lists(
 
 
 class Deployment:
-    """Load balancers on nodes that apply what they are given."""
+    """Load balancers on nodes of a role that apply what they are given.
 
-    def __init__(self, spread, replicas):
+    Weight 0 of a proxy node that drains is a new generation, which LB nodes
+    apply at once.
+    """
+
+    def __init__(self, spread, replicas, role):
         self.spread = spread
+        self.role = role
         self.balancers = {f'lb{number}': balancer(
             f'lb{number}', replicas=replicas) for number in range(3)}
+        for row in self.balancers.values():
+            row.document['listeners']['listener']['protocol'] = (
+                'HTTP' if role == 'proxy' else 'TCP')
         self.conditions = {}
         self.rows = {key: [] for key in self.balancers}
 
     def decider(self):
         return decider(self.conditions, itertools.chain(*self.rows.values()),
-                       spread=self.spread)
+                       spread=self.spread, role=self.role)
 
     def happen(self, host, condition):
         """A node joins, leaves (None) or changes its condition."""
@@ -268,13 +279,15 @@ class Deployment:
 
     def turn(self):
         """Do all that is due; return whether anything was."""
-        self.rows = {key: [placed(row.host, key) if self.conditions[row.host]
-                           in (base.LIVE, base.DISABLED) else row
-                           for row in rows]
-                     for key, rows in self.rows.items()}
+        self.rows = {
+            key: [dataclasses.replace(
+                row, synced_generation=self.balancers[key].generation)
+                if self.conditions[row.host] in (base.LIVE, base.DISABLED)
+                else row for row in rows] for key, rows in self.rows.items()}
         busy = False
         for key, row in self.balancers.items():
-            move = (self.decider().decide(row, self.rows[key])
+            move = (self.decider().decide(row, self.rows[key],
+                                          self.traffic(key))
                     or rebalance.mend(self.decider(), row, self.rows[key]))
             busy |= self.make(move)
         planner = self.decider()
@@ -291,13 +304,25 @@ class Deployment:
                 return True
         return busy
 
+    def traffic(self, key):
+        return decision.Traffic(unused=[
+            row.host for row in self.rows[key]
+            if row.draining_since is not None])
+
     def make(self, move):
         if move is None or not move.changes_something:
             return False
         key = move.load_balancer_id
-        self.rows[key] = [row for row in self.rows[key]
-                          if row.host not in move.remove] + [
+        self.rows[key] = [
+            dataclasses.replace(
+                row, draining_since=0.0 if row.host in move.drain
+                else None if row.host in move.restore else row.draining_since)
+            for row in self.rows[key] if row.host not in move.remove] + [
             placed(host, key, synced=0) for host in move.add]
+        if move.drain or move.restore:
+            self.balancers[key] = dataclasses.replace(
+                self.balancers[key],
+                generation=self.balancers[key].generation + 1)
         return True
 
     def hosts(self, key):
@@ -321,12 +346,13 @@ class TestProperties(unit.TestCase):
 
     @untimed.settings
     @given(spread=strategies.sampled_from(('prefer', 'require')),
-           replicas=strategies.integers(1, 4), events=EVENTS)
+           replicas=strategies.integers(1, 4), events=EVENTS,
+           role=strategies.sampled_from(rows_module.ROLES))
     @example('require', 2, [('a2', base.LIVE, 1), ('a2', base.DEAD, 0),
-                            ('a1', base.LIVE, 1), ('a2', base.LIVE, 0)])
+                            ('a1', base.LIVE, 1), ('a2', base.LIVE, 0)], 'lb')
     def test_spread_is_the_best_possible_after_quiet(self, spread, replicas,
-                                                     events):
-        deployment = Deployment(spread, replicas)
+                                                     events, role):
+        deployment = Deployment(spread, replicas, role)
         for host, condition, turns in events:
             deployment.happen(host, condition)
             for _ in range(turns):
