@@ -24,7 +24,6 @@ from octavia_xdp_provider.manage import waiting
 from octavia_xdp_provider.manage import zone_spread
 from octavia_xdp_provider.process import ages
 
-
 _WITHOUT: dict[str, str] = {rows.LB: 'without a node',
                             rows.PROXY: 'without a proxy node'}
 
@@ -128,8 +127,7 @@ class Show(names.LoadBalancerArgument, command.Show):
     """Show a load balancer: what is wanted, and how far each node is.
 
     "tier" of a listener is what serves it: the datapath of LB nodes, or proxy
-    nodes. "weight" of a proxy node is what LB nodes use: 0 while it gets no new
-    connections.
+    nodes. "weight" of a proxy node is 0 while it gets no new connections.
     """
 
     def take_action(self, arguments: argparse.Namespace) -> command.Table:

@@ -47,7 +47,7 @@ def _move(session: orm.Session, load_balancer_id: str, listener_id: str
           ) -> None:
     stored = session.query(models.ListenerCounter).filter_by(
         listener_id=listener_id).all()
-    own = [row for row in stored if row.host != NO_NODE]
+    own: list[Any] = [row for row in stored if row.host != NO_NODE]
     if not own:
         return
     difference = next((row for row in stored if row.host == NO_NODE), None)

@@ -3,91 +3,13 @@
 
 from unittest import mock
 
-from octavia_xdp_provider.contracts import spec
-from octavia_xdp_provider.contracts import views
 from octavia_xdp_provider.controller import proxies
-from octavia_xdp_provider.controller.scheduler import service
-from octavia_xdp_provider.controller.store import rows
 from octavia_xdp_provider.tests.unit import base
 from octavia_xdp_provider.tests.unit.controller import advancing
-
-ADDRESSES = {'p': '192.0.2.1', 'q': '192.0.2.2'}
-UP = {'lb': {'m1': 'up', 'm2': 'up', **{
-    views.proxy_member_id(key, host): 'up'
-    for key in ('listener', 'web') for host in ADDRESSES}}}
+from octavia_xdp_provider.tests.unit.controller import proxying
 
 
-def document(**listeners):
-    """Return a document with one listener of HTTP.
-
-    :param listeners: further ones, by id: protocol.
-    """
-    tree = base.tree()
-    tree['listeners']['listener']['protocol'] = 'HTTP'
-    tree['pools']['pool']['protocol'] = 'HTTP'
-    for number, (key, protocol) in enumerate(listeners.items()):
-        tree['listeners'][key] = {'protocol': protocol,
-                                  'protocol_port': 8000 + number}
-    return spec.document('lb', tree)
-
-
-class ProxiesTestCase(advancing.AdvanceTestCase):
-    """LB nodes a and b, and proxy nodes p and q, have the load balancer."""
-
-    def setUp(self):
-        super().setUp()
-        self.enterContext(mock.patch.object(
-            service.Scheduler, 'place', return_value=service.Placed()))
-        for host, address in ADDRESSES.items():
-            self.store.nodes.register(host, role=rows.PROXY,
-                                      addresses=[address])
-            self.seen(host, {})
-        self.set_conditions(p='live', q='live')
-
-    def create(self, doc=None):
-        doc = doc or document()
-        self.octavia.commit(doc)
-        self.store.load_balancers.create(doc)
-        self.store.placements.place('lb', add=['a', 'b', 'p', 'q'])
-        self.work()
-
-    def served(self):
-        """Create a load balancer that is ACTIVE."""
-        self.create()
-        self.report_all()
-        self.report_all()
-        self.assertEqual('ACTIVE', self.provisioning())
-
-    def report_all(self, *hosts, **more):
-        self.report(*(hosts or ('a', 'b', 'p', 'q')), **{
-            'members': UP, **more})
-        self.work()
-
-    def change(self, doc):
-        """Make a change that Octavia has committed."""
-        deleted = spec.objects(self.document()) - spec.objects(doc)
-        self.octavia.commit(self.octavia.documents['lb'] if deleted else doc,
-                            deleted=deleted)
-        self.store.load_balancers.change(
-            'lb', lambda before: spec.as_committed(before, doc),
-            pending=spec.objects(doc))
-        self.work()
-
-    def generation(self):
-        return self.store.load_balancers.get('lb').generation
-
-    def proxies(self):
-        """Return weights by host, and listeners."""
-        held = self.document().get('proxies')
-        return held and ({host: node['weight'] for host, node
-                          in held['nodes'].items()}, held['listeners'])
-
-    def condition(self, **conditions):
-        self.set_conditions(**conditions)
-        self.work()
-
-
-class TestProxies(ProxiesTestCase):
+class TestProxies(proxying.ProxiesTestCase):
 
     def test_load_balancer_is_active_once_both_tiers_serve_it(self):
         self.create()
@@ -97,7 +19,7 @@ class TestProxies(ProxiesTestCase):
         self.report_all('p', 'q')
         self.assertEqual(({'p': 1, 'q': 1}, ['listener']), self.proxies())
         self.assertEqual(
-            {host: [address] for host, address in ADDRESSES.items()},
+            {host: [address] for host, address in proxying.ADDRESSES.items()},
             {host: node['addresses'] for host, node
              in self.document()['proxies']['nodes'].items()})
         self.assertEqual({'a', 'b', 'p', 'q'}, self.notified)
@@ -118,7 +40,7 @@ class TestProxies(ProxiesTestCase):
 
     def test_change_of_a_served_listener_takes_one_generation(self):
         self.served()
-        doc = document()
+        doc = proxying.document()
         doc['pools']['pool']['members']['m1']['weight'] = 7
         self.change(doc)
         generation = self.generation()
@@ -129,7 +51,7 @@ class TestProxies(ProxiesTestCase):
 
     def test_further_listener_is_served_once_proxy_nodes_have_it(self):
         self.served()
-        self.change(document(web='HTTP'))
+        self.change(proxying.document(web='HTTP'))
         generation = self.generation()
         self.report_all('a', 'b', 'p')
         self.assertEqual(['listener'], self.proxies()[1])
@@ -141,10 +63,10 @@ class TestProxies(ProxiesTestCase):
         self.assertLess(self.generation(), generation + 3)
 
     def test_deleted_listener_takes_one_generation(self):
-        self.create(document(web='HTTP'))
+        self.create(proxying.document(web='HTTP'))
         self.report_all()
         self.report_all()
-        self.change(document())
+        self.change(proxying.document())
         generation = self.generation()
         self.report_all()
         self.assertEqual(generation, self.generation())
@@ -169,7 +91,7 @@ class TestProxies(ProxiesTestCase):
 
     def test_change_goes_on_without_a_stuck_proxy_node(self):
         self.served()
-        self.change(document(web='HTTP'))
+        self.change(proxying.document(web='HTTP'))
         self.report_all('a', 'b', 'p')
         self.now += self.conf.controller.status_timeout / 2
         self.work()
@@ -180,7 +102,7 @@ class TestProxies(ProxiesTestCase):
 
     def test_configuration_that_no_proxy_node_can_apply_is_active_late(self):
         self.served()
-        self.change(document(web='HTTP'))
+        self.change(proxying.document(web='HTTP'))
         self.report_all('a', 'b')
         generation = self.generation()
         self.report_all('p', 'q', error='bad')
@@ -212,7 +134,7 @@ class TestProxies(ProxiesTestCase):
 
     def test_another_change_meanwhile_is_not_overwritten(self):
         self.create()
-        self.report('a', 'b', 'p', 'q', members=UP)
+        self.report('a', 'b', 'p', 'q', members=proxying.UP)
         store = self.store.load_balancers
         change = store.change
 
@@ -226,7 +148,7 @@ class TestProxies(ProxiesTestCase):
         self.assertIsNone(self.proxies())
 
 
-class TestDeletion(ProxiesTestCase):
+class TestDeletion(proxying.ProxiesTestCase):
 
     def test_deleted_once_no_node_of_either_tier_has_it(self):
         self.served()
