@@ -17,8 +17,9 @@ OLD = commands.FOLDER / 'old'
 OLD_VERSION = '0.0.1'
 # A build profile for machines without a new enough Rust from Debian.
 OWN_RUST = 'pkg.octavia-xdp-provider.own-rust'
-NAMES = ('liboctavia-xdp10', 'octavia-xdp-host', 'octavia-xdp-member',
-         'octavia-xdp-node', 'octavia-xdp-provider')
+NAMES = ('liboctavia-xdp10', 'octavia-xdp-checker', 'octavia-xdp-host',
+         'octavia-xdp-member', 'octavia-xdp-node', 'octavia-xdp-provider',
+         'octavia-xdp-proxy')
 # The sources of the packages, as pathspecs of git.
 INPUTS = ('constraints.txt', 'datapath', 'deploy/debian', 'deploy/s*',
           'deploy/tmpfiles.d', 'doc/ext', 'doc/requirements.txt',

@@ -45,7 +45,9 @@ class Scenario:
                     'configured')
         for name in ('octavia-xdp-manage', 'octavia-xdp-status',
                      'octavia-xdp-ctl', 'octavia-xdp-host', 'octavia-xdp-hc',
-                     'octavia-xdp-member', 'octavia-xdp-drops'):
+                     'octavia-xdp-member', 'octavia-xdp-drops',
+                     'octavia-xdp-proxy-agent',
+                     'octavia-xdp-proxy-launcher'):
             self.run(name, '--help')
         return f'{build.OLD_VERSION}, nothing runs'
 
