@@ -80,7 +80,8 @@ class Launch(TypedDict):
 
     :ivar number: its uid and gid, used by no other load balancer.
     :ivar members: all that it may connect to.
-    :ivar connections: ``maxconn`` of the configuration.
+    :ivar connections: the largest ``maxconn`` that a configuration may have
+        without a new generation.
     :ivar threads: ``nbthread`` of the configuration.
     :ivar memory_bytes: of all its processes, also of those that drain.
     :ivar cpu_weight: relative to other load balancers, as cpu.weight of

@@ -11,6 +11,7 @@ from octavia_xdp_provider.contracts import proxy_launch
 from octavia_xdp_provider.contracts import proxy_spec
 from octavia_xdp_provider.proxy.agent import parts
 from octavia_xdp_provider.proxy.agent import records
+from octavia_xdp_provider.proxy.render import frontend
 from octavia_xdp_provider.proxy.render import load_balancer
 from octavia_xdp_provider.proxy.render import settings as render
 
@@ -90,7 +91,8 @@ def make(document: proxy_spec.Document, record: records.Record, node: Node,
             for variable, (address, port)
             in sorted(render.socket_variables(document).items())],
         'members': _members(document),
-        'connections': load_balancer.connection_limit(document, settings),
+        # A change of a listener's limit is a reload.
+        'connections': node.connections + frontend.HEALTH_CONNECTIONS,
         'threads': node.threads, 'memory_bytes': node.memory_bytes,
         'cpu_weight': node.cpu_weight, 'stop_after_s': node.stop_after_s,
         'configuration_hash': hashlib.sha256(configuration).hexdigest(),

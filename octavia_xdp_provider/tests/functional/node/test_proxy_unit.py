@@ -1,20 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The launcher's unit under a real systemd, which keeps its sockets."""
+"""The units of a proxy node under a real systemd, which keeps sockets."""
 
 import json
 import os
 import pathlib
 import sys
 
+from octavia_xdp_provider.process.agents import wanted
 from octavia_xdp_provider.tests.functional.support import private_systemd
 from octavia_xdp_provider.tests.functional.support import proxies
+from octavia_xdp_provider.tests.support import proxied as documents
 from octavia_xdp_provider.tests.support import waiting
 from octavia_xdp_provider.tests.unit import base
 
 HERE = private_systemd.HERE
 NAMESPACE = 'octavia-xdp-proxy'
 RUN = f'/run/{NAMESPACE}'
-UNIT = 'proxy-launcher'
+USER = 'octavia-xdp-proxy'
+UNIT, AGENT = 'proxy-launcher', 'proxy-agent'
 TEXT = '''
 global
     maxconn 100
@@ -41,7 +44,7 @@ print(connected, refused)
 '''
 
 
-class TestUnit(waiting.Waiting, base.TestCase):
+class UnitsCase(waiting.Waiting, base.TestCase):
 
     SOON, LOOK = private_systemd.SOON_S, 0.1
     LIMITS = False
@@ -50,11 +53,17 @@ class TestUnit(waiting.Waiting, base.TestCase):
         super().setUp()
         if not os.path.exists(proxies.HAPROXY):
             self.skipTest('haproxy is not installed')
-        self.systemd = private_systemd.PrivateSystemd(self, {UNIT: (
-            f'{sys.executable} -m octavia_xdp_provider.cmd.proxy_launcher '
+        self.systemd = private_systemd.PrivateSystemd(self, {unit: (
+            f'{sys.executable} -m octavia_xdp_provider.cmd.{module} '
             f'--config-file {HERE}/proxy.conf',
-            f'WorkingDirectory={private_systemd.CHECKOUT}')})
-        self.write('proxy.conf', f'[proxy]\nlimits = {self.LIMITS}\n')
+            f'WorkingDirectory={private_systemd.CHECKOUT}')
+            for unit, module in ((UNIT, 'proxy_launcher'),
+                                 (AGENT, 'proxy_agent'))})
+        # The agent is no root.
+        self.systemd.directory.chmod(0o755)
+        self.write('proxy.conf', (
+            '[DEFAULT]\ntransport_url = fake://\nhost = proxy1\n'
+            f'[proxy]\nlimits = {self.LIMITS}\nconnections = 100\n'))
         # The drop-in's options give the unit a mount namespace, in which
         # namespaces that it makes would stay.
         for words in (
@@ -94,6 +103,9 @@ class TestUnit(waiting.Waiting, base.TestCase):
             (state := self.state()) and state['phase'] == 'running'
             and state['pid'] not in (None, but) and state))
 
+
+class TestUnit(UnitsCase):
+
     def test_death_of_launcher_and_proxy_at_once_refuses_nobody(self):
         self.systemd.systemctl('start', UNIT)
         self.want(TEXT)
@@ -124,6 +136,53 @@ class TestUnit(waiting.Waiting, base.TestCase):
 
     def check_limits(self):
         pass
+
+
+class TestAgentUnit(UnitsCase):
+
+    def cache(self, **more):
+        """Give the agent what a controller has sent it before."""
+        document = {**documents.web(members={'m': documents.member()},
+                                    **more),
+                    'id': proxies.FIRST, 'vip_address': proxies.VIP}
+        cached = self.systemd.directory / 'cached'
+        wanted.Cache(str(cached)).save(wanted.Wanted(
+            1, {proxies.FIRST: (1, document)}), {proxies.FIRST})
+        self.systemd.run('sh', '-ec', f'''
+            mkdir -p /var/lib/{NAMESPACE}
+            rm -rf /var/lib/{NAMESPACE}/wanted
+            cp -r {HERE}/cached /var/lib/{NAMESPACE}/wanted
+            chown -R {USER}: /var/lib/{NAMESPACE}''')
+
+    def test_rights_of_the_agent_are_enough(self):
+        self.cache()
+        # In whatever order they are started.
+        self.systemd.systemctl('start', AGENT)
+        self.systemd.systemctl('start', UNIT)
+        state = self.wait_running()
+        pid = self.systemd.shown(AGENT, 'MainPID')
+        self.assertEqual(f'{USER}\n', self.systemd.run(
+            'ps', '-o', 'user:32=', '-p', pid).stdout)
+        self.assertEqual('0', self.systemd.run(
+            'awk', '/^CapEff/ { print $2 + 0 }',
+            f'/proc/{pid}/status').stdout.strip())
+        self.assertEqual(0, self.may('-w', f'runtime/{proxies.FIRST}'))
+        for path in ('', 'state', f'state/{proxies.FIRST}.json', 'private',
+                     f'private/{proxies.FIRST}'):
+            self.assertNotEqual(0, self.may('-w', path), path)
+        # A restart changes nothing, and a change is a reload.
+        self.systemd.systemctl('stop', AGENT)
+        self.cache(connection_limit=7)
+        self.systemd.systemctl('start', AGENT)
+        self.wait('reload', lambda: self.state()['configuration_hash']
+                  != state['configuration_hash'])
+        self.assertEqual(state['pid'], self.state()['pid'])
+        self.assertNotIn('Permission denied', self.systemd.log(AGENT))
+
+    def may(self, test, name):
+        return self.systemd.run(
+            'setpriv', f'--reuid={USER}', f'--regid={USER}', '--init-groups',
+            'test', test, f'{RUN}/{name}', check=False).returncode
 
 
 class TestUnitLimits(TestUnit):

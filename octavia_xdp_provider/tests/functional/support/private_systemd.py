@@ -93,6 +93,12 @@ def hierarchy():
     return None
 
 
+def _all(directory):
+    """Return all shipped files of a directory as one."""
+    return ''.join(path.read_text() for path
+                   in sorted((DEPLOY / directory).iterdir()))
+
+
 class PrivateSystemd:
     """Runs from the constructor until the test ends.
 
@@ -113,8 +119,7 @@ class PrivateSystemd:
             self._write_unit(unit, command, more)
         (self.directory / 'units/test.target').write_text(_TARGET)
         self._make_users()
-        shutil.copy(DEPLOY / 'tmpfiles.d/octavia-xdp-node.conf',
-                    self.directory / 'tmpfiles.conf')
+        (self.directory / 'tmpfiles.conf').write_text(_all('tmpfiles.d'))
         self._start()
 
     def _write_unit(self, unit, command, more):
@@ -131,10 +136,10 @@ class PrivateSystemd:
         (self.directory / 'etc').mkdir()
         for name in ('passwd', 'group'):
             shutil.copy(f'/etc/{name}', self.directory / 'etc')
-        users = (DEPLOY / 'sysusers.d/octavia-xdp-node.conf').read_text()
         subprocess.run(
             ['systemd-sysusers', f'--root={self.directory}', '-'],
-            input=users, text=True, check=True, capture_output=True)
+            input=_all('sysusers.d'), text=True, check=True,
+            capture_output=True)
 
     def _start(self):
         group = hierarchy() / f'octavia-xdp-{uuid.uuid4().hex[:8]}'

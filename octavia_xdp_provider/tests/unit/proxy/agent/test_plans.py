@@ -2,12 +2,14 @@
 
 import dataclasses
 import hashlib
+import re
 
 from octavia_xdp_provider.contracts import errors
 from octavia_xdp_provider.contracts import proxy_launch
 from octavia_xdp_provider.proxy.agent import parts
 from octavia_xdp_provider.proxy.agent import plans
 from octavia_xdp_provider.proxy.agent import records
+from octavia_xdp_provider.proxy.launcher import checks
 from octavia_xdp_provider.tests.support import proxied as documents
 from octavia_xdp_provider.tests.unit import base
 from octavia_xdp_provider.tests.unit.proxy.agent import node
@@ -76,6 +78,18 @@ class TestPlans(base.TestCase):
         # It is not among them before it has reported the document.
         document['nodes'] = ['a', 'z']
         self.assertIn('maxconn 3\n', self.text(document))
+
+    def test_change_of_a_limit_is_a_reload(self):
+        """What the launcher starts another process for is the same."""
+        launches = [self.plan(node.document(connection_limit=limit)).launch
+                    for limit in (None, 1, 10 ** 6)]
+        self.assertEqual(1, len({str(checks.frame(launch))
+                                 for launch in launches}))
+        for limit, launch in zip((None, 1, 10 ** 6), launches, strict=True):
+            text = self.text(node.document(connection_limit=limit))
+            self.assertLessEqual(int(re.search(
+                r'^ +maxconn (\d+)', text, re.MULTILINE)[1]),
+                launch['connections'])
 
     def text(self, document):
         return self.plan(document).configuration.decode()
