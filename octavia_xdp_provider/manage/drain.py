@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command that takes an LB node out of service without losing flows."""
+"""The command that takes a node out of service without losing flows."""
 
 import argparse
 from collections.abc import Iterable
 from collections.abc import Sequence
 
 from octavia_xdp_provider.controller.store import queries
+from octavia_xdp_provider.controller.store import rows
 from octavia_xdp_provider.manage import command
 from octavia_xdp_provider.manage import names
 from octavia_xdp_provider.manage import node_state
@@ -18,7 +19,7 @@ _NAMED_MAX = 10
 
 
 class Drain(names.HostArgument, command.Command):
-    """Take an LB node out of service, its routes first.
+    """Take a node out of service, its flows first.
 
     The drain begins when no node has open slots of the node's load balancers,
     because flows that moved meanwhile would break ("node open-slots"; load
@@ -32,6 +33,10 @@ class Drain(names.HostArgument, command.Command):
     nodes can take stay, as a last resort. With forwarding nat the VIP is
     withdrawn after drain_time, and the node keeps the flows until they end,
     for [placement] nat_drain_time at most. "node enable" undoes a drain.
+
+    A proxy node is drained without waiting for slots. When another one has
+    taken its place, LB nodes send it no new connections, and it keeps those
+    that it has for [placement] proxy_drain_time.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -70,9 +75,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def settle(drain: command.Command, store: queries.Store,
            hosts: Iterable[str], timeout_s: float) -> None:
-    """Wait until routers can move the flows of nodes."""
+    """Wait until routers can move the flows of LB nodes."""
     timeout = drain.conf.placement.node_timeout
-    hosts = sorted(hosts)
+    proxies = store.nodes.conditions(rows.PROXY)
+    hosts = sorted(host for host in hosts if host not in proxies)
     names = ', '.join(hosts)
     waiting.until_none(
         drain.app, f'open slots of {names}',

@@ -15,13 +15,14 @@ from octavia_xdp_provider.manage import placement_state
 def problems(load_balancer: rows.LoadBalancer,
              placements: Sequence[rows.Placement],
              silence_s: Mapping[str, float],
-             get_refusals: Callable[[], Mapping[str, str]]) -> list[str]:
+             get_refusals: Callable[[rows.Role], Mapping[str, str]]
+             ) -> list[str]:
     """Return texts; each begins with the node or listener it is about, if any.
 
     :param placements: those of this load balancer.
     :param silence_s: host → seconds since its last report; without nodes that
         never reported or are not registered.
-    :param get_refusals: returns what Scheduler.refusals returns.
+    :param get_refusals: returns what Scheduler.refusals returns of a role.
     """
     if load_balancer.deleted:
         was_sent = (load_balancer.failed_generation
@@ -33,12 +34,13 @@ def problems(load_balancer: rows.LoadBalancer,
     if load_balancer.pending is not None:
         return ['a change waits for Octavia\'s commit']
     lacking = lacking_role(load_balancer, placements)
-    if lacking == rows.LB:
-        return [f'{host}: {why}' for host, why in get_refusals().items()] or [
-            'it is not placed yet, or no node is registered']
-    if lacking == rows.PROXY:
-        return ['its listeners of layer 7 are not placed yet, or no proxy '
-                'node that could take them is registered and in service']
+    if lacking is not None:
+        return [f'{host}: {why}'
+                for host, why in get_refusals(lacking).items()] or [
+            'it is not placed yet, or no node is registered'
+            if lacking == rows.LB else
+            'its listeners of layer 7 are not placed yet, or no proxy node '
+            'is registered']
     return [f'{placement.host}: {text}' for placement in placements
             if (text := _node_problem(placement, load_balancer, silence_s))
             ] + [f'listener {key}: LB nodes do not forward it yet, because '

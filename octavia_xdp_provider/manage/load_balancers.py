@@ -71,10 +71,11 @@ def _judge(conf: cfg.ConfigOpts, store: queries.Store
               ) -> tuple[str, list[str]]:
         state = _state(load_balancer, placements, zones)
 
-        def get_refusals() -> dict[str, str]:
-            return dict(scheduler.refusals(load_balancer, get_decider))
+        def get_refusals(role: rows.Role) -> dict[str, str]:
+            return scheduler.refusals(load_balancer, get_decider, [role])
         if state in (zone_spread.IN_ONE_ZONE, zone_spread.TOO_FEW_ZONES):
-            return state, [zones.describe(placements, get_refusals())]
+            return state, [zones.describe(load_balancer, placements,
+                                          get_refusals)]
         return state, load_balancer_problems.problems(
             load_balancer, placements, silence_s, get_refusals)
     return judge

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands for placements: which load balancer is on which LB node."""
+"""Commands for placements: which load balancer is on which node."""
 
 import argparse
 
@@ -27,10 +27,11 @@ class List(command.List):
             rows.append((
                 placement.load_balancer_id,
                 load_balancer and load_balancer.document['vip_address'],
-                placement.host, load_balancer and load_balancer.generation,
+                placement.host, placement.role,
+                load_balancer and load_balancer.generation,
                 placement.synced_generation, placement_state.classify(
                     placement, load_balancer), placement.error))
-        return ('load_balancer', 'vip', 'host', 'wanted_generation',
+        return ('load_balancer', 'vip', 'host', 'role', 'wanted_generation',
                 'synced_generation', 'state', 'error'), rows
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands for availability zones of LB nodes."""
+"""Commands for availability zones of nodes."""
 
 import argparse
 from collections.abc import Iterable
@@ -16,7 +16,7 @@ from octavia_xdp_provider.manage import waiting
 
 
 class Register(names.HostArgument, command.Command):
-    """Register the availability zone of an LB node; without ZONE, remove it.
+    """Register the availability zone of a node; without ZONE, remove it.
 
     Load balancers are spread over zones ([placement] spread), and those of an
     availability zone of Octavia are on nodes of its "zone" only. Nodes without
@@ -44,7 +44,8 @@ class List(command.List):
     """List availability zones, with their nodes and load balancers.
 
     "only_here" counts load balancers that would fail with the zone: all their
-    nodes that work are in it, although they want nodes in several zones. The
+    LB nodes or all their proxy nodes that work are in it, although they want
+    nodes in several zones. The
     zone without a name has the nodes without a zone.
     """
 
@@ -87,7 +88,7 @@ class _Zone(command.Command):
 
 
 class Drain(_Zone):
-    """Take all LB nodes of a zone out of service, their routes first.
+    """Take all nodes of a zone out of service, their flows first.
 
     It drains each node as "node drain" does. For nodes of the zone that have
     failed it also allows the removals that the budget does not ([placement]
@@ -152,7 +153,7 @@ def _remaining(store: queries.Store, hosts: Iterable[str]) -> list[str]:
 
 
 class Enable(_Zone):
-    """Put all LB nodes of a zone into service, whatever took them out of it.
+    """Put all nodes of a zone into service, whatever took them out of it.
 
     Load balancers that are in too few zones get nodes of it, [placement]
     spread_moves_max at a time.

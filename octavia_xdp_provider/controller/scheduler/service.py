@@ -39,6 +39,8 @@ LOG = logging.getLogger(__name__)
 FILTERS = 'octavia_xdp.scheduler.filters'
 WEIGHERS = 'octavia_xdp.scheduler.weighers'
 
+_NODE: dict[rows.Role, str] = {rows.LB: 'LB', rows.PROXY: 'proxy'}
+
 # Conditions of nodes that keep their load balancers.
 _KEEPS = (clusters.Condition.LIVE, clusters.Condition.SILENT)
 
@@ -275,15 +277,17 @@ class Scheduler:
 
     def refusals(self, balancer: rows.LoadBalancer,
                  get_decider: Callable[[rows.Role], decision.Decider] | None
-                 = None) -> dict[str, str]:
+                 = None, roles: Iterable[rows.Role] = rows.ROLES
+                 ) -> dict[str, str]:
         """Return host → reason, for the hosts that may not be given a load
         balancer, or one more node of it; without proxy nodes if it needs none.
 
         :param get_decider: in place of current_decider.
+        :param roles: of the hosts that are looked at.
         """
         get_decider = get_decider or self.current_decider
         reasons: dict[str, str | None] = {}
-        for role in rows.ROLES:
+        for role in roles:
             if not self._wanted(balancer, role):
                 continue
             decider = get_decider(role)
@@ -321,8 +325,9 @@ class Scheduler:
             elif target in hosts:
                 problem = f'it is already on {target}'
             elif target_host is None:
-                problem = (f'node {target} is unknown' if role == rows.LB
-                           else f'{target} is no proxy node')
+                problem = (f'{target} is no {_NODE[role]} node'
+                           if target in self.store.nodes.hosts()
+                           else f'node {target} is unknown')
             else:
                 problem = decider.refusal(
                     target_host, balancer.document

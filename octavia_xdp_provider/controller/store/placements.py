@@ -96,8 +96,8 @@ class Placements(base.Queries):
         :param restore: hosts that are to announce it normally again.
         :param replace: hosts that it leaves once another host has it.
         :param decided_on: the hosts of the role that it was on when this was
-            decided, or None to ignore them. If it is on others now, or deleted, nothing is
-            done and False returned.
+            decided, or None to ignore them. If it is on others now, or
+            deleted, nothing is done and False returned.
         :param failed: number of the removals that count for the budget, see
             removals_since().
         :param budget: (number, seconds) that are allowed; if there would be

@@ -137,7 +137,7 @@ class TestProxyPlacement(advancing.AdvanceTestCase):
         self.assertEqual(2, len(self.on()))
 
     def test_failover_replaces_the_nodes_of_both_tiers(self):
-        first, second, third = self.served()
+        *_, third = self.served()
         with self.store.database.write() as session:
             session.query(models.Placement).update({'replace': True})
         self.store.work.mark(['lb'])
