@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether LB nodes can serve a load balancer, according to their reports.
+"""Whether nodes can serve a load balancer, according to their reports.
 
 A node reports the sizes of its tables and its own addresses. What it would
 refuse is already refused when the API is called, while the tenant can correct
@@ -24,14 +24,21 @@ from octavia_xdp_provider.contracts import errors
 from octavia_xdp_provider.contracts import flavor
 from octavia_xdp_provider.contracts import messages
 from octavia_xdp_provider.contracts import spec
+from octavia_xdp_provider.contracts import tiers
 from octavia_xdp_provider.controller.store import limits
 from octavia_xdp_provider.controller.store import models
+from octavia_xdp_provider.controller.store import proxy_capacity
 from octavia_xdp_provider.controller.store import rows
+
+_NODE: dict[str, str] = {rows.LB: 'the LB node', rows.PROXY: 'the proxy node'}
 
 # A node's own number, which lacks changes that it has yet to apply, suffices
 # if at most half of the table is used and this many entries are free.
 _PLENTY = 0.5
 _ROOM = 64
+# Proxy nodes that are at least allowed for in each proxied listener: as many
+# as [placement] replicas has by default.
+_PROXIES_MIN = 2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,14 +61,18 @@ class Need:
 
 
 def need(document: spec.Document | None) -> Need:
-    """Return the most that a load balancer can take: with all its objects
-    enabled."""
+    """Return the most that a load balancer can take on an LB node: with all
+    its objects enabled. Proxy nodes are the members of proxied listeners."""
     if document is None:
         return Need()
     vips = len(spec.vips(document))
+    proxies = max(document['flavor'].get('replicas', _PROXIES_MIN),
+                  len(document.get('proxies', {'nodes': {}})['nodes']))
     return Need(vips * len(document['listeners']), vips * sum(
-        len(pool['members']) for listener in document['listeners'].values()
-        for pool in spec.pools_of(document, listener)),
+        proxies if tiers.cause(document, listener)
+        else sum(len(pool['members'])
+                 for pool in spec.pools_of(document, listener))
+        for listener in document['listeners'].values()),
         limits.members(document))
 
 
@@ -75,17 +86,23 @@ class _Reported:
     """The relevant part of a node's reported state.
 
     ``routers``: next hops and BGP neighbours. ``nat``: for api/nat.py.
+    ``registered``: the addresses of a proxy node, which it does not report.
     """
 
     numbers: dict[str, int]
     addresses: frozenset[str]
     routers: frozenset[str]
     nat: dict[str, Any]
+    registered: frozenset[str]
 
 
 @functools.lru_cache(maxsize=1024)
-def _reported(text: str, pools: tuple[str, ...]) -> _Reported:
-    """:param pools: registered pools for NAT."""
+def _reported(text: str, pools: tuple[str, ...],
+              addresses: tuple[str, ...]) -> _Reported:
+    """:param pools: registered pools for NAT.
+
+    :param addresses: registered addresses of a proxy node.
+    """
     state = nat.registered(json.loads(text), pools)
     return _Reported(
         {name: state[name] for name in (
@@ -94,7 +111,7 @@ def _reported(text: str, pools: tuple[str, ...]) -> _Reported:
         frozenset(map(str, state.get('addresses') or ())),
         _routers(state),
         {name: state[name] for name in ('document_version', 'nat')
-         if name in state})
+         if name in state}, frozenset(addresses))
 
 
 def _routers(state: dict[str, Any]) -> frozenset[str]:
@@ -143,26 +160,33 @@ def check_nodes(session: orm.Session, before: spec.Document | None,
         spec.member_addresses(before) if before else set()) - unused
     more = need(after).beyond(need(before))
     is_nat = flavor.is_nat(after['flavor'])
+    is_proxied = tiers.needs_proxies(after)
     if not (new or new_vips or more.services or more.members
-            or (is_nat and before is None)):
+            or (is_nat and before is None) or is_proxied):
         return
-    nodes = session.query(models.Node.host, models.Node.in_service,
-                          models.Node.state, models.Node.nat_pools).all()
+    nodes = session.query(
+        models.Node.host, models.Node.in_service, models.Node.state,
+        models.Node.nat_pools, models.Node.role,
+        models.Node.proxy_addresses).order_by(models.Node.host).all()
     _check_pools(nodes, new)
-    reported = {row.host: _reported(row.state, tuple(rows.nat_pools(row)))
+    reported = {row.host: _reported(row.state, tuple(rows.nat_pools(row)),
+                                    tuple(rows.proxy_addresses(row)))
                 for row in nodes}
-    _check_vips_of_nodes(reported, after, new_vips)
-    states = {row.host: reported[row.host] for row in nodes if row.in_service}
-    for host, state in states.items():
-        for address in sorted(new & state.addresses):
-            raise errors.Refused('address', *address_policy.closed(
-                address, f'it is an address of the LB node {host}'))
+    _check_vips_of_nodes(nodes, reported, after, new_vips)
+    _check_members_of_nodes(nodes, reported, new)
+    states, proxies = ({row.host: reported[row.host] for row in nodes
+                        if row.in_service and row.role == role}
+                       for role in rows.ROLES)
+    if is_proxied:
+        proxy_capacity.check(
+            before, after, {host: state.numbers
+                            for host, state in proxies.items()},
+            _placed(session, after, rows.PROXY))
     if is_nat:
         _check_nat(states, after)
     if not (more.services or more.members) or not states:
         return
-    placed = [host for host, in session.query(models.Placement.host).filter_by(
-        load_balancer_id=after['id'], removed_generation=None)]
+    placed = _placed(session, after, rows.LB)
     full = [_missing_room(session, host, states[host].numbers, more)
             for host in placed or states if host in states]
     lacks = [text for text in full if text]
@@ -174,20 +198,42 @@ def check_nodes(session: orm.Session, before: spec.Document | None,
             'or ask the operator for more LB nodes', lacks[0])
 
 
-def _check_vips_of_nodes(reported: dict[str, _Reported], after: spec.Document,
-                         vips: Iterable[str]) -> None:
+def _placed(session: orm.Session, document: spec.Document, role: rows.Role
+            ) -> list[str]:
+    return [host for host, in session.query(models.Placement.host).filter_by(
+        load_balancer_id=document['id'], removed_generation=None, role=role)]
+
+
+def _check_members_of_nodes(nodes: Iterable[Any],
+                            reported: dict[str, _Reported],
+                            addresses: set[str]) -> None:
+    """:raises Refused: an address is reported by a node in service, or
+    registered for a proxy node."""
+    for row in nodes:
+        state = reported[row.host]
+        taken = state.registered | (state.addresses if row.in_service
+                                    else frozenset())
+        for address in sorted(addresses & taken):
+            raise errors.Refused('address', *address_policy.closed(
+                address, f'it is an address of {_NODE[row.role]} {row.host}'))
+
+
+def _check_vips_of_nodes(nodes: Iterable[Any], reported: dict[str, _Reported],
+                         after: spec.Document, vips: Iterable[str]) -> None:
     """:raises Refused: a VIP is an address of a node or of its routers,
     even if the node is out of service."""
     for address in sorted(vips):
         option = ('vip_address' if address == spec.vips(after)[0]
                   else 'additional_vips')
-        for host, state in sorted(reported.items()):
-            for addresses, role in (
-                    (state.addresses, 'an address'),
+        for row in nodes:
+            state = reported[row.host]
+            for addresses, what in (
+                    (state.addresses | state.registered, 'an address'),
                     (state.routers, 'a next hop or BGP neighbour')):
                 if address in addresses:
                     raise errors.Refused(option, *address_policy.taken(
-                        address, f'it is {role} of the LB node {host}'))
+                        address, f'it is {what} of {_NODE[row.role]} '
+                        f'{row.host}'))
 
 
 def _check_pools(nodes: Iterable[Any], addresses: Iterable[str]) -> None:
