@@ -186,8 +186,9 @@ placement_opts = [
     cfg.IntOpt('replicas',
                default=2, min=1, mutable=True,
                help='Number of LB nodes on which a VIP is placed, unless the '
-                    'flavor sets it. If fewer nodes are in service, the VIP '
-                    'is placed on those, and on more once they appear.'),
+                    'flavor sets it, and of proxy nodes if it needs any. If '
+                    'fewer nodes are in service, the VIP is placed on those, '
+                    'and on more once they appear.'),
     cfg.StrOpt('spread',
                default='prefer', choices=list(flavor.SPREADS), mutable=True,
                help='Whether the LB nodes of a VIP are in different zones, '
@@ -225,8 +226,9 @@ placement_opts = [
                       'one at once. 0: no delay.'),
     cfg.ListOpt('filters',
                 default=['live', 'capacity', 'zone', 'zero_touch'],
-                help='Filters that select the LB nodes on which a load '
-                     'balancer may be placed: plugins of the namespace '
+                help='Filters that select the LB nodes and the proxy nodes '
+                     'on which a load balancer may be placed: plugins of '
+                     'the namespace '
                      'octavia_xdp.scheduler.filters.'),
     cfg.ListOpt('weighers',
                 default=['fewest_load_balancers', 'fewest_services'],

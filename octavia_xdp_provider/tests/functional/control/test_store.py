@@ -15,6 +15,7 @@ from octavia_xdp_provider.tests.unit.controller import base as store_base
 from octavia_xdp_provider.tests.unit.controller.cases import leases
 from octavia_xdp_provider.tests.unit.controller.cases import node_reports
 from octavia_xdp_provider.tests.unit.controller.cases import requests
+from octavia_xdp_provider.tests.unit.controller.cases import roles
 from octavia_xdp_provider.tests.unit.controller.cases import several_vips
 from octavia_xdp_provider.tests.unit.controller.cases import store
 from octavia_xdp_provider.tests.unit.controller.cases import transactions
@@ -115,7 +116,7 @@ def _on(server, *cases):
 # Tests that depend on a server's clock, locks and isolation.
 _SHORT = (transactions.Writers, transactions.Marks, leases.Leases, Races)
 _LONG = (store.Store, requests.Requests, node_reports.NodeReports, ways.Order,
-         ways.Migration, zones.Zones)
+         ways.Migration, roles.Roles, zones.Zones)
 _on(MariaDB, *_SHORT)
 _on(LongMariaDB, *_LONG, several_vips.BothFamilies)
 _on(PostgreSQL, *_SHORT, *_LONG)

@@ -7,6 +7,7 @@ On those that operators use: tests/functional/control/test_store.py.
 from octavia_xdp_provider.tests.unit.controller.cases import leases
 from octavia_xdp_provider.tests.unit.controller.cases import node_reports
 from octavia_xdp_provider.tests.unit.controller.cases import requests
+from octavia_xdp_provider.tests.unit.controller.cases import roles
 from octavia_xdp_provider.tests.unit.controller.cases import several_vips
 from octavia_xdp_provider.tests.unit.controller.cases import store
 from octavia_xdp_provider.tests.unit.controller.cases import transactions
@@ -14,7 +15,7 @@ from octavia_xdp_provider.tests.unit.controller.cases import ways
 from octavia_xdp_provider.tests.unit.controller.cases import zones
 
 CASES = (
-    leases.Leases, node_reports.NodeReports, requests.Requests,
+    leases.Leases, node_reports.NodeReports, requests.Requests, roles.Roles,
     several_vips.BothFamilies, store.Schema, store.Store, transactions.Marks,
     transactions.Writers, ways.Migration, ways.Order,
     zones.Zones)
