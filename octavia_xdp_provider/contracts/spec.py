@@ -242,10 +242,13 @@ class ProxyNode(TypedDict):
 @shape.strict
 class Proxies(TypedDict):
     """``nodes``: by host. ``listeners``: ids of the proxied listeners that all
-    of them serve, sorted; LB nodes are sent no other."""
+    of them serve, sorted; LB nodes send no other to them. ``moving``: of
+    listeners that LB nodes served alone, and do so until proxy nodes do: the
+    pool that they had by default."""
 
     nodes: dict[str, ProxyNode]
     listeners: list[str]
+    moving: NotRequired[dict[str, str]]
 
 
 @shape.strict

@@ -45,14 +45,15 @@ def for_lb_node(doc: spec.Document) -> spec.Document:
     """Return what LB nodes forward of a load balancer.
 
     A proxied listener is one of TCP, whose members are the proxy nodes; it is
-    left out until all of these serve it. ``spec.for_node`` makes the message
-    of the result.
+    left out until all of these serve it, unless LB nodes served it alone
+    before: then they go on. ``spec.for_node`` makes the message of the result.
     """
     proxied = set(tiers.proxied_listeners(doc))
     if not proxied:
         return _layer_4(doc)
     result: Any = dict(doc)
-    proxies = result.pop('proxies', {'nodes': {}, 'listeners': []})
+    result.pop('proxies', None)
+    proxies = _proxies(doc)
     used = tiers.pool_ids(doc, proxied=False)
     unused = doc['pools'].keys() - tiers.pool_ids(doc, proxied=True)
     result['pools'] = {
@@ -65,15 +66,52 @@ def for_lb_node(doc: spec.Document) -> spec.Document:
     for key, listener in doc['listeners'].items():
         view = _without_layer_7('listener', listener)
         if key in proxied:
-            if key not in proxies['listeners'] or not proxies['nodes']:
-                continue
-            pool_id = proxy_pool_id(key)
-            view.update(protocol='TCP', default_pool_id=pool_id,
-                        connection_limit=None)
-            result['pools'][pool_id] = _pool(key, listener, version,
-                                             proxies['nodes'])
+            if key in proxies['listeners'] and proxies['nodes']:
+                pool_id, pool = proxy_pool_id(key), _pool(
+                    key, listener, version, proxies['nodes'])
+                view['protocol'] = 'TCP'
+            else:
+                pool_id = proxies.get('moving', {}).get(key, '')
+                former = doc['pools'].get(pool_id)
+                if former is None or former['protocol'] not in _LAYER_4_POOLS:
+                    continue
+                pool = _by_hash(former)
+            view.update(default_pool_id=pool_id, connection_limit=None)
+            result['pools'][pool_id] = pool
         result['listeners'][key] = view
     return cast(spec.Document, result)
+
+
+def _by_hash(pool: spec.Pool) -> spec.Pool:
+    """Return a pool as LB nodes can serve it until proxy nodes do."""
+    result = cast(spec.Pool, _without_layer_7('pool', pool))
+    persistence = pool['session_persistence']
+    if persistence and persistence['type'] != 'SOURCE_IP':
+        result['session_persistence'] = None
+    if pool['lb_algorithm'] != 'SOURCE_IP':
+        result['lb_algorithm'] = 'SOURCE_IP_PORT'
+    return result
+
+
+def with_moves(before: spec.Document | None, after: spec.Document
+               ) -> spec.Document:
+    """Return a changed document in which listeners that the change moves from
+    LB nodes to proxy nodes are marked as moving."""
+    moving = {} if before is None else {
+        key: pool_id for key in tiers.proxied_listeners(after)
+        if key in before['listeners']
+        and (pool_id := before['listeners'][key]['default_pool_id'])
+        and tiers.tier(before, key) == tiers.DATAPATH}
+    if not moving:
+        return after
+    proxies = _proxies(after)
+    return {**after, 'proxies': {**proxies, 'moving': {
+        **proxies.get('moving', {}), **moving}}}
+
+
+def _proxies(doc: spec.Document) -> spec.Proxies:
+    return doc['proxies'] if 'proxies' in doc else {'nodes': {},
+                                                    'listeners': []}
 
 
 def _layer_4(doc: spec.Document) -> spec.Document:
@@ -129,7 +167,11 @@ def _address(node: spec.ProxyNode, version: int) -> str:
 
 def for_proxy(doc: spec.Document) -> proxy_spec.Document:
     """Return what proxy nodes serve of a load balancer; it has no listeners
-    if that is nothing."""
+    if that is nothing.
+
+    They serve a listener that needs them no more until LB nodes send them no
+    connections of it.
+    """
     result: Any = {
         name: doc[name] for name in (
             'id', 'name', 'project_id', 'admin_state_up', 'vip_address')
@@ -137,12 +179,17 @@ def for_proxy(doc: spec.Document) -> proxy_spec.Document:
     result['version'] = proxy_spec.VERSION
     result['additional_vips'] = sorted(
         vip['ip_address'] for vip in doc['additional_vips'])
-    result['nodes'] = sorted(doc.get('proxies', {'nodes': {}})['nodes'])
+    proxies = _proxies(doc)
+    result['nodes'] = sorted(proxies['nodes'])
+    leaving = {key: doc['listeners'][key] for key in proxies['listeners']
+               if key in doc['listeners']}
     result['listeners'] = {
         key: _pick(proxy_spec.Listener, 'listener', doc['listeners'][key])
-        for key in tiers.proxied_listeners(doc)}
-    result['pools'] = {key: _proxied_pool(doc['pools'][key])
-                       for key in sorted(tiers.pool_ids(doc, proxied=True))}
+        for key in sorted({*tiers.proxied_listeners(doc), *leaving})}
+    pools = tiers.pool_ids(doc, proxied=True) | {
+        listener['default_pool_id'] for listener in leaving.values()}
+    result['pools'] = {key: _proxied_pool(pool) for key, pool
+                       in sorted(doc['pools'].items()) if key in pools}
     return cast(proxy_spec.Document, result)
 
 

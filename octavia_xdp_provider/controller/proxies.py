@@ -21,6 +21,7 @@ All functions are pure.
 from collections.abc import Iterable
 from collections.abc import Mapping
 from collections.abc import Sequence
+from collections.abc import Set
 import dataclasses
 from typing import NamedTuple
 
@@ -138,41 +139,67 @@ def decide(document: spec.Document, generation: int,
     :param patience_s: seconds after which a proxy node that reports, but has
         not applied the change, gets no new connections.
     """
-    proxied = tiers.proxied_listeners(document)
+    placements = list(placements)
+    proxied = set(tiers.proxied_listeners(document))
+    is_late = age_s >= patience_s
+    again_in_s = None if is_late else patience_s - age_s
+    # Listeners that need proxies no more, until LB nodes have been told.
+    leaving = _served(document) - proxied
+    if is_late or _are_told(placements, generation, conditions):
+        leaving = set()
     if not proxied:
-        return Decision('proxies' in document)
+        return (Decision(False, document['proxies'], again_in_s) if leaving
+                else Decision('proxies' in document))
     nodes = _nodes(document)
     proxies = [_proxy(row, generation, conditions, nodes) for row in placements
                if row.role == rows.PROXY and row.removed_generation is None]
     is_awaited = any(proxy.is_awaited for proxy in proxies)
     if is_awaited and age_s < JOIN_S:
         return Decision(False, document.get('proxies'), JOIN_S - age_s)
-    is_late = age_s >= patience_s
-    decided = _decided(document, proxied, proxies, addresses, is_late)
+    served = proxied | leaving
+    decided = _decided(document, served, proxies, addresses, is_late)
     is_change = _differs(document, decided)
     if is_change:
         # This is a generation that silent nodes have not applied.
-        decided = _decided(document, proxied, [
+        decided = _decided(document, served, [
             dataclasses.replace(proxy, done=proxy.done and proxy.reports)
             for proxy in proxies], addresses, is_late)
-    return Decision(is_change, decided, patience_s - age_s
-                    if is_awaited and not is_late else None)
+    return Decision(is_change, decided,
+                    again_in_s if is_awaited or leaving else None)
 
 
-def _decided(document: spec.Document, proxied: Iterable[str],
+def _are_told(placements: Iterable[rows.Placement], generation: int,
+              conditions: Mapping[str, clusters.Condition]) -> bool:
+    """Return whether all LB nodes that report have applied a generation, or
+    failed to."""
+    return all(
+        row.error or row.synced_generation >= generation
+        for row in placements
+        if row.role == rows.LB and row.removed_generation is None
+        and conditions.get(row.host) in clusters.REACHABLE)
+
+
+def _decided(document: spec.Document, wanted: Set[str],
              proxies: Sequence[Proxy], addresses: Mapping[str, Sequence[str]],
              is_late: bool) -> spec.Proxies | None:
+    """:param wanted: listeners that proxy nodes are to serve."""
     weights = _weights(proxies, is_late)
     if not weights and 'proxies' not in document:
         return None
-    listeners = _served(document) & set(proxied)
+    listeners = _served(document) & wanted
     taken = [proxy for proxy in proxies if weights.get(proxy.host)]
     if taken and all(proxy.done for proxy in taken):
-        listeners = set(proxied)
-    return {'nodes': {host: {'addresses': list(addresses.get(host, ())),
-                             'weight': weight}
-                      for host, weight in sorted(weights.items())},
-            'listeners': sorted(listeners)}
+        listeners = set(wanted)
+    result: spec.Proxies = {
+        'nodes': {host: {'addresses': list(addresses.get(host, ())),
+                         'weight': weight}
+                  for host, weight in sorted(weights.items())},
+        'listeners': sorted(listeners)}
+    moving = {key: pool_id for key, pool_id in _moving(document).items()
+              if key in wanted - listeners}
+    if moving:
+        result['moving'] = moving
+    return result
 
 
 def _differs(document: spec.Document, proxies: spec.Proxies | None) -> bool:
@@ -189,6 +216,11 @@ def _differs(document: spec.Document, proxies: spec.Proxies | None) -> bool:
 
 def _nodes(document: spec.Document) -> Mapping[str, spec.ProxyNode]:
     return document['proxies']['nodes'] if 'proxies' in document else {}
+
+
+def _moving(document: spec.Document) -> Mapping[str, str]:
+    proxies = document.get('proxies')
+    return {} if proxies is None else proxies.get('moving', {})
 
 
 def _served(document: spec.Document) -> set[str]:

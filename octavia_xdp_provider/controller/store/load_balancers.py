@@ -21,6 +21,7 @@ from octavia_xdp_provider.contracts import errors
 from octavia_xdp_provider.contracts import sealed
 from octavia_xdp_provider.contracts import spec
 from octavia_xdp_provider.contracts import tiers
+from octavia_xdp_provider.contracts import views
 from octavia_xdp_provider.controller import status_message
 from octavia_xdp_provider.controller.store import addresses
 from octavia_xdp_provider.controller.store import base
@@ -259,6 +260,7 @@ def _set_changed(session: orm.Session, row: Any,
         session.query(models.ListenerCounter).filter(
             models.ListenerCounter.listener_id.in_(listeners)).delete()
     tier_counters.move(session, before, after)
+    after = views.with_moves(before, after)
     _set_document(session, row, after, generation, pending,
                   before, delay_s, gone, promotes)
     if (sealed.options(before).keys() - sealed.options(after).keys()

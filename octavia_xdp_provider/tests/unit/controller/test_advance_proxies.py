@@ -3,10 +3,18 @@
 
 from unittest import mock
 
+from octavia_xdp_provider.contracts import views
 from octavia_xdp_provider.controller import proxies
 from octavia_xdp_provider.tests.unit import base
 from octavia_xdp_provider.tests.unit.controller import advancing
 from octavia_xdp_provider.tests.unit.controller import proxying
+
+
+def document_with_limit():
+    """Return a document of TCP that needs proxy nodes."""
+    doc = base.document()
+    doc['listeners']['listener']['connection_limit'] = 9
+    return doc
 
 
 class TestProxies(proxying.ProxiesTestCase):
@@ -128,9 +136,27 @@ class TestProxies(proxying.ProxiesTestCase):
     def test_proxies_end_with_the_last_listener_that_needs_them(self):
         self.served()
         self.change(base.document())
+        self.report_all('a', 'p', 'q')
+        self.assertEqual(({'p': 1, 'q': 1}, ['listener']), self.proxies())
+        self.report_all('b')
         self.assertIsNone(self.proxies())
         self.report_all()
         self.assertEqual('ACTIVE', self.provisioning())
+
+    def test_lb_nodes_serve_a_listener_until_proxy_nodes_do(self):
+        self.create(base.document())
+        self.report_all()
+        self.change(document_with_limit())
+        served, = self.served_by_lb_nodes()
+        self.assertEqual('pool', served['default_pool_id'])
+        self.report_all()
+        served, = self.served_by_lb_nodes()
+        self.assertEqual(views.proxy_pool_id('listener'),
+                         served['default_pool_id'])
+        self.assertNotIn('moving', self.document()['proxies'])
+
+    def served_by_lb_nodes(self):
+        return views.for_lb_node(self.document())['listeners'].values()
 
     def test_another_change_meanwhile_is_not_overwritten(self):
         self.create()

@@ -49,12 +49,14 @@ def placement(host, state, role=rows.PROXY):
 
 
 def decide(doc, states, age_s=proxies.JOIN_S):
-    """:param states: host → condition and state of a placement."""
-    words = {host: text.split() for host, text in states.items()}
+    """:param states: host → condition and state of a placement. All are proxy
+        nodes, but for a and b."""
+    words = {host: text.split() for host, text in {
+        'dead LB node': 'dead behind', **states}.items()}
     return proxies.decide(
         doc, GENERATION,
-        [placement('lb node', 'behind', rows.LB),
-         *(placement(host, state) for host, (_, state) in words.items())],
+        [placement(host, state, rows.PROXY if host in ADDRESSES else rows.LB)
+         for host, (_, state) in words.items()],
         {host: cluster.Condition(condition)
          for host, (condition, _) in words.items()},
         ADDRESSES, age_s, PATIENCE_S)
@@ -180,7 +182,7 @@ LISTENERS = {
     'one that is gone leaves': (
         ('gone', 'web'), ('web',), {'p': 'live done', 'q': 'live done'},
         ['web']),
-    'one of the other tier leaves at once': (
+    'one of the other tier leaves': (
         ('listener', 'web'), ('web',),
         {'p': 'live behind', 'q': 'live behind'}, ['web']),
 }
@@ -234,6 +236,35 @@ class TestDecide(base.TestCase):
         doc = document({'p': 1}, ('gone', 'web'))
         for state in ('live done', 'live behind'):
             self.assertFalse(decide(doc, {'p': state}, 0).is_change)
+
+    def test_listener_of_the_other_tier_stays_until_lb_nodes_are_told(self):
+        up = {'p': 'live done', 'q': 'live done'}
+        for wanted in (('web',), ()):
+            doc = document({'p': 1, 'q': 1}, ('listener', *wanted), wanted)
+            for lb_nodes, age_s, leaves in (
+                    ({'a': 'live done', 'b': 'live behind'}, 3, False),
+                    ({'a': 'live done', 'b': 'live behind'}, LATE_S, True),
+                    ({'a': 'live done', 'b': 'live done'}, 3, True),
+                    ({'a': 'live done', 'b': 'live failing'}, 3, True),
+                    ({'a': 'live done', 'b': 'silent behind'}, 3, True),
+                    ({'a': 'live done', 'b': 'live leaving'}, 3, True)):
+                with self.subTest(f'{wanted} {lb_nodes} {age_s}'):
+                    decided = decide(doc, {**up, **lb_nodes}, age_s)
+                    self.assertEqual(leaves, decided.is_change)
+                    self.assertEqual(None if leaves else PATIENCE_S - age_s,
+                                     decided.again_in_s)
+                    if wanted:
+                        self.assertEqual(not leaves, 'listener' in decided
+                                         .proxies['listeners'])
+
+    def test_moving_listener_moves_once_it_is_served(self):
+        doc = document({'p': 1}, (), ('web', 'new'))
+        doc['proxies']['moving'] = {'web': 'pool', 'gone': 'pool'}
+        behind = decide(doc, {'p': 'live behind', 'q': 'live done'})
+        self.assertEqual({'web': 'pool'}, behind.proxies['moving'])
+        done = decide(doc, {'p': 'live done'})
+        self.assertNotIn('moving', done.proxies)
+        self.assertEqual(['new', 'web'], done.proxies['listeners'])
 
     def test_decision_does_not_undo_itself(self):
         """All combinations of two nodes need one change, whether nodes have
