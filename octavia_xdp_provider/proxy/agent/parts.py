@@ -37,6 +37,11 @@ class Secrets(Protocol):
         :raises Missing: one of them is not here yet.
         """
 
+    @property
+    def problem(self) -> str | None:
+        """Return why secrets are missing, other than that they are just being
+        fetched, or None."""
+
 
 class Health(Protocol):
     """States of members. For the worker's thread, but ``figures``."""
@@ -83,6 +88,10 @@ class NoSecrets:
     def files(self, load_balancer_id: str, hashes: frozenset[str]
               ) -> dict[str, bytes]:
         raise Missing('this node gets no certificates')
+
+    @property
+    def problem(self) -> str | None:
+        return None
 
 
 class NoHealth:

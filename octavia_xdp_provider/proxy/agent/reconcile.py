@@ -75,8 +75,10 @@ class Reconciler:
 
     @property
     def problems(self) -> list[str]:
-        """Return why something that is not wanted is still there."""
-        return list(self._left.values())
+        """Return why something that is not wanted is still there, and why
+        secrets are missing."""
+        missing = self._parts.secrets.problem
+        return [*self._left.values(), *([missing] if missing else [])]
 
     @property
     def failed(self) -> dict[str, str]:

@@ -35,12 +35,14 @@ class Secrets:
 
     :ivar asked: the hashes of each call.
     :ivar news: load balancers whose files have changed.
+    :ivar problem: why something is missing.
     """
 
     def __init__(self):
         self.contents = None
         self.asked = []
         self.news, self.wanted = set(), {}
+        self.problem = None
 
     def want(self, bundles):
         self.wanted = dict(bundles)

@@ -64,10 +64,13 @@ class TestWorker(node.NodeTestCase):
     def test_pass_is_repeated_while_something_is_missing(self):
         document = node.document(protocol='TERMINATED_HTTPS',
                                  default_tls_bundle=64 * '0')
+        self.secrets.problem = 'another key'
         self.want(document)
-        self.secrets.contents = {'file': b''}
+        self.assertEqual(['another key'], self.worker.problems)
+        self.secrets.contents, self.secrets.problem = {'file': b''}, None
         self.turn()
         self.launch()
+        self.assertEqual([], self.worker.problems)
         self.find_node.reset_mock()
         self.turn()
         self.find_node.assert_not_called()
