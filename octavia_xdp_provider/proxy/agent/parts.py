@@ -51,6 +51,8 @@ class Health(Protocol):
 
         Called in each pass; a document that has not changed is the same
         object.
+
+        :raises OSError: the checker cannot be told about all of them.
         """
 
     def changed(self) -> set[str]:

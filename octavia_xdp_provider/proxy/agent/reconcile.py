@@ -72,13 +72,15 @@ class Reconciler:
         self.listeners = 0
         # Why the files of what is not wanted are still there.
         self._left: dict[str, str] = {}
+        # Why members are not probed as they should be.
+        self._unprobed: str | None = None
 
     @property
     def problems(self) -> list[str]:
-        """Return why something that is not wanted is still there, and why
-        secrets are missing."""
-        missing = self._parts.secrets.problem
-        return [*self._left.values(), *([missing] if missing else [])]
+        """Return why something that is not wanted is still there, members are
+        not probed, or secrets are missing."""
+        return [*self._left.values(), *filter(None, (
+            self._unprobed, self._parts.secrets.problem))]
 
     @property
     def failed(self) -> dict[str, str]:
@@ -108,9 +110,7 @@ class Reconciler:
             if before is None or before.entry is not entry:
                 self._take(key, entry)
                 touched.add(key)
-        self._parts.health.want({
-            key: known.document for key, known in self._known.items()
-            if known.document is not None})
+        self._want_health()
         self._parts.secrets.want({
             key: known.bundles for key, known in self._known.items()
             if known.bundles})
@@ -125,6 +125,16 @@ class Reconciler:
             len(known.document['listeners']) for known in self._known.values()
             if known.document)
         self._update(touched)
+
+    def _want_health(self) -> None:
+        self._unprobed = None
+        try:
+            self._parts.health.want({
+                key: known.document for key, known in self._known.items()
+                if known.document is not None})
+        except OSError as error:
+            self._unprobed = ('The health checker cannot be told what to '
+                              f'probe: {_text(error)}')
 
     def look_for_secrets(self) -> None:
         """Plan those again in the next pass whose secrets have changed."""

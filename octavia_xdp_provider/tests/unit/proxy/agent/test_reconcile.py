@@ -160,6 +160,17 @@ class TestReports(node.NodeTestCase):
         self.assertEqual((1, None), self.held())
         self.assertFalse(self.agent.is_waiting)
 
+    def test_checker_that_cannot_be_told_stops_nothing(self):
+        with mock.patch.object(self.health, 'want', side_effect=OSError(
+                28, 'No space left on device')):
+            self.run_pass(node.document())
+        self.answer()
+        self.assertEqual((1, None), self.held())
+        self.assertIn('No space left', self.agent.problems[0])
+        self.run_pass(node.document())
+        self.assertEqual([], self.agent.problems)
+        self.assertEqual([FIRST], list(self.health.wanted))
+
     def test_missing_secret_is_waited_for(self):
         document = node.document(protocol='TERMINATED_HTTPS',
                                  default_tls_bundle=BUNDLE)
