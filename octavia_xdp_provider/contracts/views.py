@@ -110,8 +110,8 @@ def with_moves(before: spec.Document | None, after: spec.Document
 
 
 def _proxies(doc: spec.Document) -> spec.Proxies:
-    return doc['proxies'] if 'proxies' in doc else {'nodes': {},
-                                                    'listeners': []}
+    proxies = doc.get('proxies')
+    return {'nodes': {}, 'listeners': []} if proxies is None else proxies
 
 
 def _layer_4(doc: spec.Document) -> spec.Document:

@@ -34,12 +34,6 @@ class TestTiers(base.ManageTestCase):
         for host in ('a', 'p', 'q'):
             self.report_wanted(host)
 
-    def test_missing_proxy_node_is_a_problem(self):
-        self.report_wanted('a')
-        state, (problem,) = self.row()
-        self.assertEqual('without a proxy node', state)
-        self.assertIn('no proxy node that could take them', problem)
-
     def test_listener_that_is_not_forwarded_yet_is_a_problem(self):
         self.place({'p': 1}, ())
         state, (problem,) = self.row()
