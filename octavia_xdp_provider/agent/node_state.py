@@ -13,7 +13,7 @@ from octavia_xdp_provider.agent import facts as agent_facts
 from octavia_xdp_provider.agent import parts as agent_parts
 from octavia_xdp_provider.contracts import messages
 from octavia_xdp_provider.contracts import spec
-from octavia_xdp_provider.node import checker_status
+from octavia_xdp_provider.health import checker_status
 
 
 class NodeState:

@@ -5,7 +5,7 @@ import time
 
 from octavia_xdp_provider.agent.bgp import announcements
 from octavia_xdp_provider.contracts import messages
-from octavia_xdp_provider.node import checker_status
+from octavia_xdp_provider.health import checker_status
 from octavia_xdp_provider.node import heartbeat
 from octavia_xdp_provider.node import run_directory
 

@@ -19,7 +19,7 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from octavia_xdp_provider.agent.uplinks import monitor
-from octavia_xdp_provider.node import checker_status
+from octavia_xdp_provider.health import checker_status
 from octavia_xdp_provider.node import run_directory
 
 LOG = logging.getLogger(__name__)

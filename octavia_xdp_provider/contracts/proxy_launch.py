@@ -14,7 +14,7 @@ alone: ``/own/certificates/<name>/`` has the files of
 ``<run directory>/secrets/<load balancer id>/<name>/``, and it can create
 sockets in ``/own/run``, which is ``<run directory>/runtime/<load balancer
 id>`` on the node: the agent, whose group the directory has, finds those of the
-runtime API and of the master there, and puts the one with the metrics there.
+runtime API and of masters there, and puts the one with the metrics there.
 The socket at place ``n`` of the list is its descriptor
 ``FIRST_DESCRIPTOR + n``, and the environment variable of the socket's name has
 that number, for ``bind fd@${LISTENER_0}``. It cannot bind an address by
@@ -37,9 +37,11 @@ FIRST_DESCRIPTOR = 3
 OWN = '/own'
 RUN = f'{OWN}/run'
 CERTIFICATES = f'{OWN}/certificates'
-# In RUN.
+# In RUN. A master has a number of its own, so that those before it, which end
+# with their last connection, can be asked as well.
 RUNTIME_SOCKET = 'runtime.sock'
-MASTER_SOCKET = 'master.sock'
+MASTER_SOCKET = 'master-{}.sock'
+MASTER_SOCKET_PATTERN = r'^master-\d{1,9}\.sock$'
 METRICS_SOCKET = 'metrics.sock'
 
 UUID = (r'^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-'

@@ -10,7 +10,7 @@ import os
 
 from octavia_xdp_provider.config import options
 from octavia_xdp_provider.contracts import messages
-from octavia_xdp_provider.node import checker_status
+from octavia_xdp_provider.health import checker_status
 from octavia_xdp_provider.node import heartbeat
 from octavia_xdp_provider.node import run_directory
 

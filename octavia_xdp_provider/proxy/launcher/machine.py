@@ -124,9 +124,9 @@ class Machine:
         """Start a master with a configuration that was taken."""
         self._files.install(identity, generation, launch)
         self._spawn(identity, generation, launch, [
-            self._program, '-W', '-f',
-            f'{proxy_launch.OWN}/{generation}/{proxy_launch.CONFIGURATION}',
-            '-S', f'{proxy_launch.RUN}/{proxy_launch.MASTER_SOCKET},mode,660'])
+            self._program, '-W', '-S', f'{proxy_launch.RUN}/'
+            f'{proxy_launch.MASTER_SOCKET.format(generation)},mode,660', '-f',
+            f'{proxy_launch.OWN}/{generation}/{proxy_launch.CONFIGURATION}'])
 
     def _spawn(self, identity: str, generation: int,
                launch: proxy_launch.Launch, arguments: list[str]) -> None:

@@ -35,7 +35,7 @@ ROOMS = {
     'agent': BASE | {'health', 'node', 'agent'},
     'result_handler': BASE | {'health', 'node', 'result_handler'},
     'proxy': BASE | {'bundles', 'health', 'proxy'},
-    'ctl': BASE | {'node', 'ctl'},
+    'ctl': BASE | {'health', 'node', 'ctl'},
     'drops': {'drops'},
     'host': BASE | {'host'},
     'hostctl': BASE | {'host', 'hostctl'},

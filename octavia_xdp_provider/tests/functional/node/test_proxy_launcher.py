@@ -54,7 +54,8 @@ class TestLauncher(proxies.ProxiesCase):
                                                               settings))
         self.assertEqual(200, self.get()[0])
         group = (self.run_directory / 'wanted').stat().st_gid
-        for name in (proxy_launch.RUNTIME_SOCKET, proxy_launch.MASTER_SOCKET):
+        for name in (proxy_launch.RUNTIME_SOCKET,
+                     proxy_launch.MASTER_SOCKET.format(1)):
             made = self.run_directory / 'runtime' / FIRST / name
             self.assertTrue(made.is_socket())
             self.assertEqual((70001, group, 0o660), (

@@ -9,9 +9,11 @@ import importlib.util
 import os
 import pathlib
 import re
+import signal
 import socket
 import subprocess
 
+from octavia_xdp_provider.contracts import proxy_launch
 from octavia_xdp_provider.proxy.render import load_balancer
 from octavia_xdp_provider.proxy.render import settings
 from octavia_xdp_provider.tests.support import proxied
@@ -56,6 +58,7 @@ class Proxy:
         self._program = program
         self._folder = pathlib.Path(folder)
         self.document = document
+        self._master = self._folder / proxy_launch.MASTER_SOCKET.format(1)
         self._certificates = self._folder / 'certificates'
         self._certificates.mkdir(exist_ok=True)
         self.settings = proxied.render_settings(
@@ -112,7 +115,7 @@ class Proxy:
         return complaints
 
     def __enter__(self):
-        self._process = self._start('-S', str(self._folder / 'master.sock'),
+        self._process = self._start('-S', str(self._master),
                                     stderr=subprocess.DEVNULL)
         return self
 
@@ -122,24 +125,37 @@ class Proxy:
             self._process.communicate(timeout=END_S)
         self.close()
 
-    def reload(self, document):
+    def reload(self, document, down=()):
         """Have the master start a worker with another document.
 
         It is asked by its socket: SIGUSR2 is lost while it starts, also for a
         moment after it has said "Loading success".
         """
         self.document = document
-        self._write(())
-        self._ask(self._folder / 'master.sock', 'reload')
+        self._write(down)
+        self._ask(self._master, 'reload')
 
     def reloads(self):
         """Return how often the master was reloaded; None while it starts."""
         try:
-            said = self._ask(self._folder / 'master.sock', 'show proc')
+            said = self._ask(self._master, 'show proc')
         except OSError:
             return None
         master = re.search(r'^\d+\s+master\s+(\d+)', said, re.MULTILINE)
         return int(master[1]) if master else None
+
+    def workers(self):
+        """Return how many processes there are beside the master."""
+        said = self._ask(self._master, 'show proc')
+        return len(re.findall(r'^\d+\s+worker\s', said, re.MULTILINE))
+
+    def soft_stop(self):
+        """Have all processes end with their last connection."""
+        self._process.send_signal(signal.SIGUSR1)
+
+    def wait(self):
+        """Return the exit status once the master has ended."""
+        return self._process.wait(END_S)
 
     def close(self):
         for listening in self._sockets:

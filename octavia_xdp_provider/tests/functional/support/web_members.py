@@ -47,7 +47,7 @@ class _UnixServer(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
         return request, ('unix', 0)
 
 
-def _serve(case, server, name):
+def serve(case, server, name):
     server.name = name
     # A client that goes away is none of a member's errors here.
     server.handle_error = lambda *arguments: None
@@ -62,13 +62,13 @@ def _serve(case, server, name):
 def start(case, name):
     """Start a member; return its port."""
     server = _Server(('127.0.0.1', 0), _Handler)
-    _serve(case, server, name)
+    serve(case, server, name)
     return server.server_address[1]
 
 
 def start_at(case, name, path):
     """Start a server at a socket of the file system."""
-    _serve(case, _UnixServer(path, _Handler), name)
+    serve(case, _UnixServer(path, _Handler), name)
 
 
 def first_line(case):
@@ -80,7 +80,7 @@ def first_line(case):
 
     server = socketserver.ThreadingTCPServer(('127.0.0.1', 0), Handler)
     server.daemon_threads = True
-    _serve(case, server, 'first line')
+    serve(case, server, 'first line')
     return server.server_address[1]
 
 

@@ -7,7 +7,7 @@ from unittest import mock
 
 from octavia_xdp_provider.agent import recheck
 from octavia_xdp_provider.agent import uplinks_file
-from octavia_xdp_provider.node import checker_status
+from octavia_xdp_provider.health import checker_status
 from octavia_xdp_provider.tests.unit import base
 
 VIP = '203.0.113.10'

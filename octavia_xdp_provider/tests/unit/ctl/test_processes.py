@@ -9,7 +9,7 @@ from unittest import mock
 from octavia_xdp_provider.ctl import processes
 from octavia_xdp_provider.ctl import top
 from octavia_xdp_provider.ctl import verify
-from octavia_xdp_provider.node import checker_status
+from octavia_xdp_provider.health import checker_status
 from octavia_xdp_provider.node import heartbeat
 from octavia_xdp_provider.tests.unit import base
 

@@ -8,8 +8,8 @@ import threading
 import time
 from unittest import mock
 
+from octavia_xdp_provider.health import checker_status
 from octavia_xdp_provider.manage import node_state
-from octavia_xdp_provider.node import checker_status
 from octavia_xdp_provider.tests.unit import base
 
 SUMMARY = {'boot': '0' * 16, 'checks': 3, 'up': 2, 'down': 1, 'unknown': 0,
