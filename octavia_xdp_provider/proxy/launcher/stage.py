@@ -13,6 +13,7 @@ and this process does: whatever becomes HAProxy is in its cgroup.
 """
 
 import ctypes
+import errno
 import fcntl
 import json
 import os
@@ -131,11 +132,18 @@ def hand_on(descriptors: list[int]) -> None:
 
 
 def set_limits(order: Order) -> None:
-    for limit, value in ((resource.RLIMIT_CORE, 0),
-                         (resource.RLIMIT_FSIZE, _FILE_MAX),
-                         (resource.RLIMIT_NOFILE, order['files']),
-                         (resource.RLIMIT_NPROC, order['tasks'])):
-        resource.setrlimit(limit, (value, value))
+    """:raises OSError: the launcher itself may not have as much."""
+    for name, limit, value in (
+            ('bytes of a core', resource.RLIMIT_CORE, 0),
+            ('bytes of a file', resource.RLIMIT_FSIZE, _FILE_MAX),
+            ('open files, lower [proxy] connections or raise LimitNOFILE of '
+             'the launcher', resource.RLIMIT_NOFILE, order['files']),
+            ('threads', resource.RLIMIT_NPROC, order['tasks'])):
+        try:
+            resource.setrlimit(limit, (value, value))
+        except ValueError as error:
+            raise OSError(
+                errno.EPERM, f'it may not have {value} {name}') from error
 
 
 def last_capability() -> int:

@@ -4,6 +4,7 @@
 
 import subprocess
 import sys
+from unittest import mock
 
 from octavia_xdp_provider.proxy.launcher import stage
 from octavia_xdp_provider.tests.unit import base
@@ -18,3 +19,11 @@ class TestStage(base.TestCase):
                     [sys.executable, '-I', '-S', stage.__file__], input=sent,
                     capture_output=True, timeout=60)
                 self.assertEqual((1, b''), (done.returncode, done.stderr))
+
+    def test_limit_above_that_of_the_launcher_is_named(self):
+        with mock.patch.object(stage.resource, 'setrlimit', side_effect=(
+                None, None, ValueError('not allowed'))):
+            error = self.assertRaises(OSError, stage.set_limits, {
+                'files': 70000, 'tasks': 8})
+        self.assertIn('70000 open files', str(error))
+        self.assertIn('[proxy] connections', str(error))
