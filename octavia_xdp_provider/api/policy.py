@@ -20,6 +20,7 @@ class ApiPolicy:
         false with ``[vip] any_network``.
     :param octavia_defaults: option → value of [api_settings] of the Octavia
         that the driver runs in, as far as they exist.
+    :param public_key: ``[secrets] controller_public_key``.
     """
 
     addresses: address_policy.AddressPolicy
@@ -29,3 +30,4 @@ class ApiPolicy:
     check_vip_subnets: bool = False
     octavia_defaults: dict[str | None, Any] = dataclasses.field(
         default_factory=dict)
+    public_key: str | None = None

@@ -126,7 +126,8 @@ def api_policy(conf: cfg.ConfigOpts) -> policy.ApiPolicy:
     return policy.ApiPolicy(allowed_addresses(conf),
                             tuple(conf.members.monitor_http_methods),
                             defaults, conf.members.check_subnets,
-                            not conf.vip.any_network)
+                            not conf.vip.any_network,
+                            public_key=conf.secrets.controller_public_key)
 
 
 def default_config_files() -> list[str]:

@@ -7,6 +7,9 @@ the controller. The controller reports the statuses later, through
 octavia-driver-agent.
 """
 
+from collections.abc import Iterable
+from collections.abc import Iterator
+from typing import Any
 from typing import cast
 from typing import NoReturn
 
@@ -23,6 +26,7 @@ from octavia_xdp_provider.contracts import spec
 from octavia_xdp_provider.contracts import zone
 from octavia_xdp_provider.driver import controller_client
 from octavia_xdp_provider.driver import octavia_rows
+from octavia_xdp_provider.driver import secrets
 from octavia_xdp_provider.driver import subnets
 from octavia_xdp_provider.driver import support
 from octavia_xdp_provider.driver import transactions
@@ -45,6 +49,25 @@ _TRANSLATE = {
 
 # Protocols of listeners that can have L7 policies.
 _HTTP = ('HTTP', 'TERMINATED_HTTPS')
+
+
+# An object that may have certificates: its kind, Octavia's object, and fields.
+_Made = tuple[str, object, spec.Fields]
+
+
+def _certified(loadbalancer: data_models.LoadBalancer, tree: spec.Fields
+               ) -> Iterator[_Made]:
+    """Yield all listeners and pools of a new load balancer."""
+    given = translate.attributes(loadbalancer)
+    pools = list(given.get('pools') or ())
+    for listener in given.get('listeners') or ():
+        fields = translate.attributes(listener)
+        yield 'listener', listener, tree['listeners'][fields['listener_id']]
+        if fields.get('default_pool'):
+            pools.append(fields['default_pool'])
+    for key, pool in {translate.attributes(pool)['pool_id']: pool
+                      for pool in pools}.items():
+        yield 'pool', pool, tree['pools'][key]
 
 
 def _unsupported(refused: errors.Refused) -> NoReturn:
@@ -99,16 +122,37 @@ class XdpProviderDriver(provider_base.ProviderDriver):
         client.change(change)
 
     def _set(self, kind: changes.Kind, action: str, provider_object: object,
-             object_id: str | None, protocol: str | None = None,
-             **more: object) -> None:
+             object_id: str | None, old: Any = None, **more: Any) -> None:
         """Check an object and send the fields that are set.
 
-        :param protocol: of a listener, if the object lacks it.
+        :param old: the object before an update.
         """
-        self._check(kind, provider_object, protocol=protocol)
-        fields = _TRANSLATE.get((kind, action)) or _TRANSLATE[kind, 'update']
-        self._send(kind, action, object_id, fields=fields(provider_object),
-                   **more)
+        before = translate.attributes(old) if old else {}
+        self._check(kind, provider_object, protocol=before.get('protocol'))
+        make = _TRANSLATE.get((kind, action)) or _TRANSLATE[kind, 'update']
+        fields = make(provider_object)
+        sealed = self._seal(more.get('load_balancer_id', ''), [
+            (kind, provider_object, fields)], before.get('project_id'))
+        self._send(kind, action, object_id, fields=fields, **more, **sealed)
+
+    def _seal(self, load_balancer_id: str, made: Iterable[_Made],
+              project_id: str | None = None) -> dict[str, dict[str, str]]:
+        """Name the certificates of objects in their fields.
+
+        :param project_id: of the object, if an update lacks it.
+        :returns: what the change has of them, see changes.Change.
+        """
+        key = controller_client.ControllerClient.get().policy.public_key
+        bundles: dict[str, str] = {}
+        try:
+            for kind, provider_object, fields in made:
+                sealed = secrets.bundles(kind, provider_object,
+                                         load_balancer_id, key, project_id)
+                fields.update(sealed.fields)
+                bundles.update(sealed.bundles)
+        except errors.Refused as refused:
+            _unsupported(refused)
+        return {'bundles': bundles} if bundles else {}
 
     # Load balancer
 
@@ -162,6 +206,7 @@ class XdpProviderDriver(provider_base.ProviderDriver):
             fields['flavor'] = flavor.with_defaults(
                 fields.get('flavor') or {},
                 controller_client.ControllerClient.get().policy.defaults)
+            more.update(self._seal(key, _certified(loadbalancer, fields)))
             self._send('loadbalancer', 'create', key, load_balancer_id=key,
                        fields=fields, **more)
         except Exception:
@@ -172,7 +217,7 @@ class XdpProviderDriver(provider_base.ProviderDriver):
             raise
 
     def _add_l7_policies(self, loadbalancer: data_models.LoadBalancer
-                         ) -> dict[str, bool]:
+                         ) -> dict[str, Any]:
         """Add the L7 policies of a fully populated load balancer.
 
         Octavia does not pass them to the driver: it reads the listeners
@@ -230,9 +275,12 @@ class XdpProviderDriver(provider_base.ProviderDriver):
         if default_pool:
             pool_id = translate.attributes(default_pool)['pool_id']
             pools[pool_id] = translate.pool_tree(default_pool)
+        fields = translate.listener_tree(listener)
+        key = listener.loadbalancer_id
+        sealed = self._seal(key, [('listener', listener, fields), *(
+            ('pool', default_pool, tree) for tree in pools.values())])
         self._send('listener', 'create', listener.listener_id,
-                   load_balancer_id=listener.loadbalancer_id,
-                   fields=translate.listener_tree(listener), pools=pools)
+                   load_balancer_id=key, fields=fields, pools=pools, **sealed)
 
     def listener_delete(self, listener: data_models.Listener) -> None:
         self._send('listener', 'delete', listener.listener_id,
@@ -241,7 +289,7 @@ class XdpProviderDriver(provider_base.ProviderDriver):
     def listener_update(self, old_listener: data_models.Listener,
                         new_listener: data_models.Listener) -> None:
         self._set('listener', 'update', new_listener,
-                  new_listener.listener_id, old_listener.protocol or None,
+                  new_listener.listener_id, old_listener,
                   load_balancer_id=old_listener.loadbalancer_id)
 
     # Pool
@@ -257,7 +305,7 @@ class XdpProviderDriver(provider_base.ProviderDriver):
 
     def pool_update(self, old_pool: data_models.Pool,
                     new_pool: data_models.Pool) -> None:
-        self._set('pool', 'update', new_pool, new_pool.pool_id,
+        self._set('pool', 'update', new_pool, new_pool.pool_id, old_pool,
                   load_balancer_id=old_pool.loadbalancer_id)
 
     # Member

@@ -4,6 +4,7 @@
 from octavia_xdp_provider.tests.functional.support import own_process
 from octavia_xdp_provider.tests.support import form
 from octavia_xdp_provider.tests.unit import base
+from octavia_xdp_provider.tests.unit.bundles import certificates
 
 # Not imported, as it loads Octavia.
 API = 'octavia_xdp_provider.tests.functional.support.layer_7_api'
@@ -60,6 +61,22 @@ class TestLayer7(base.TestCase):
             {'session_persistence': None},
             {'tls_enabled': True, 'tls_versions': ['TLSv1.3']},
             {'tls_enabled': False, 'tls_ciphers': None}])
+
+    def test_certificates_are_named_and_sealed(self):
+        listener, pool, hosts = own_process.call(API, 'certify', {
+            name: certificates.made(name=name)
+            for name in ('a.example', 'b.example', 'c.example')}, {
+                'default_tls_container_ref': 'b.example',
+                'sni_container_refs': ['c.example', 'a.example'],
+                'alpn_protocols': ['h2'], 'hsts_max_age': 60}, {
+                    'tls_enabled': True, 'tls_container_ref': 'a.example'})
+        self.assertEqual(60, listener['hsts_max_age'])
+        for expected, name in (
+                ('b.example', listener['default_tls_bundle']),
+                ('a.example', pool['tls_bundle'])):
+            self.assertEqual([expected, f'www.{expected}'], hosts[name])
+        self.assertEqual({'a.example', 'c.example'}, {
+            hosts[name][0] for name in listener['sni_bundles']})
 
     def test_any_changes_of_policies_and_rules(self):
         own_process.call(API, 'change_anything', form.repeats(60, 600), 7)

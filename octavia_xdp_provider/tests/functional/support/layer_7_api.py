@@ -6,18 +6,24 @@ changes is the one that Octavia's look-up for providers gives afterwards.
 This loads Octavia: see `own_process`.
 """
 
+import dataclasses
 import ipaddress
+import pathlib
 import random
 import types
 
+import fixtures
 from octavia.api.drivers.driver_agent import driver_get
 from octavia.api.drivers.driver_agent import driver_updater
 from octavia_lib.api.drivers import data_models
 from octavia_lib.api.drivers import exceptions
+from oslo_config import cfg
+from oslo_config import fixture as config_fixture
 
 from octavia_xdp_provider.api import policy
 from octavia_xdp_provider.api import translate
 from octavia_xdp_provider.api import validation
+from octavia_xdp_provider.bundles import sealing
 from octavia_xdp_provider.contracts import address_policy
 from octavia_xdp_provider.contracts import changes
 from octavia_xdp_provider.contracts import errors
@@ -29,12 +35,33 @@ POLICY = policy.ApiPolicy(address_policy.AddressPolicy(tuple(
 
 
 class Api(octavia_api.OctaviaApi):
-    """``documents``: what a controller would have, by load balancer."""
+    """``documents``: what a controller would have, by load balancer;
+    ``sealed``: what it was sent of certificates, by name."""
 
     def __init__(self):
+        self._folder = fixtures.TempDir()
         super().__init__(POLICY)
         self.documents = {}
         self.changes = []
+        self.sealed = {}
+
+    def _setUp(self):
+        self.path = pathlib.Path(self.useFixture(self._folder).path)
+        self.keys = sealing.KeyPair.load(self.path / 'private')
+        self.policy = dataclasses.replace(POLICY, public_key=self.keys.public)
+        super()._setUp()
+
+    def _database(self):
+        # Once the configuration is read, and before Octavia's API uses it.
+        conf = self.useFixture(config_fixture.Config(cfg.CONF))
+        conf.config(group='certificates', cert_manager='local_cert_manager',
+                    storage_path=str(self.path))
+        super()._database()
+
+    def store(self, reference, certificate, key=b''):
+        """Store a certificate where Octavia's local manager finds it."""
+        (self.path / f'{reference}.crt').write_bytes(certificate)
+        (self.path / f'{reference}.key').write_bytes(key)
 
     def _controller(self):
         return types.SimpleNamespace(policy=self.policy, change=self.change,
@@ -50,6 +77,7 @@ class Api(octavia_api.OctaviaApi):
                 user_fault_string=str(refused),
                 operator_fault_string=str(refused)) from refused
         self.changes.append(change)
+        self.sealed.update(change.get('bundles', {}))
         self.documents[document['id']] = document
 
     def _applied(self, change):
@@ -98,6 +126,8 @@ class Cloud:
         differences = [spec.differences(ours, octavias),
                        spec.differences(octavias, ours)]
         assert differences == [[], []], differences
+        # With what Octavia does not have.
+        octavias = spec.as_committed(ours, octavias)
         assert ours['listeners'] == octavias['listeners']
 
     def balancer(self, **listener):
@@ -200,6 +230,32 @@ def update(listener, pool):
             for fields in changes_of_it:
                 api.ask('PUT', f'{kind}s/{kinds[kind]}', **{kind: fields})
                 cloud.check(key)
+
+
+def certify(stored, listener, pool):
+    """Create a load balancer that does TLS, and make changes of its listener
+    and a pool.
+
+    :param stored: certificate and key by reference.
+    :returns: the listener and the pool, and names of hosts by bundle.
+    """
+    with Api() as api:
+        for reference, content in stored.items():
+            api.store(reference, *content)
+        cloud = Cloud(api)
+        key = cloud.balancer(protocol='TERMINATED_HTTPS',
+                             default_tls_container_ref=min(stored))
+        cloud.check(key)
+        listener_id, pool_id = (min(api.documents[key][kind])
+                                for kind in ('listeners', 'pools'))
+        api.ask('PUT', f'listeners/{listener_id}', listener=listener)
+        cloud.check(key)
+        api.ask('PUT', f'pools/{pool_id}', pool=pool)
+        cloud.check(key)
+        document = api.documents[key]
+        return (document['listeners'][listener_id], document['pools'][pool_id],
+                {name: api.keys.open(text, key, name).host_names()
+                 for name, text in api.sealed.items()})
 
 
 def change_anything(number, seed):

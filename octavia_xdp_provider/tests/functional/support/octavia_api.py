@@ -100,8 +100,12 @@ class HttpError(Exception):
     """Stands in for keystoneauth's error for an answer other than 2xx."""
 
     def __init__(self, response):
-        super().__init__(response.content)
+        # The argument that pickle passes: it may be raised in a child.
+        super().__init__(response)
         self.response = response
+
+    def __str__(self):
+        return str(self.response.content)
 
 
 class OctaviaApi(fixtures.Fixture):

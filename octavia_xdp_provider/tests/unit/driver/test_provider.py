@@ -275,6 +275,28 @@ class TestProvider(base.TestCase):
             listener_id='l', hsts_max_age=5))
         self.assertEqual({'hsts_max_age': 5}, self.requested()['fields'])
 
+    def test_certificates_need_the_key_of_the_controllers(self):
+        listener = data_models.Listener(
+            listener_id='l', loadbalancer_id='lb', protocol_port=443,
+            protocol='TERMINATED_HTTPS', default_tls_container_ref='x')
+        pool = data_models.Pool(
+            pool_id='p', loadbalancer_id='lb', protocol='HTTP',
+            lb_algorithm='ROUND_ROBIN', ca_tls_container_ref='x')
+        for name, call, given in (
+                ('default_tls_container_ref', self.driver.listener_create,
+                 (listener,)),
+                ('default_tls_container_ref', self.driver.loadbalancer_create,
+                 (self.balancer(listeners=[listener]),)),
+                ('ca_tls_container_ref', self.driver.pool_update,
+                 (data_models.Pool(pool_id='p', loadbalancer_id='lb'),
+                  data_models.Pool(pool_id='p', ca_tls_container_ref='x'))),
+                ('ca_tls_container_ref', self.driver.loadbalancer_create,
+                 (self.balancer(pools=[pool]),))):
+            error = self.assertRaises(exceptions.UnsupportedOptionError,
+                                      call, *given)
+            self.assertIn(repr(name), error.user_fault_string)
+        self.controller.change.assert_not_called()
+
     def test_creation_may_lack_policies_if_its_transaction_is_unknown(self):
         for protocol, expected in (('HTTP', True), ('TCP', None)):
             self.driver.loadbalancer_create(self.balancer(listeners=[
