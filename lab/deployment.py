@@ -39,7 +39,7 @@ def up(lab, control_only=False, provider=octavia.XDP,
         topology.make(lab)
         proxy_nodes.make(lab, proxies)
 
-    node_options = {}
+    node_options = proxy_nodes.NODE_OPTIONS if proxies else {}
     if ovn:
         node_options = host_agents.NODE_OPTIONS
         provider_options = {**host_agents.CONTROLLER_OPTIONS,

@@ -34,6 +34,10 @@ HEALTH_CHECKER = 'hc'
 # In the order of their start.
 PROCESSES = (LAUNCHER, AGENT, HEALTH_CHECKER)
 
+# LB nodes without this option are not given members behind tunnels, as which
+# they reach proxy nodes.
+NODE_OPTIONS = {'agent': {'probe_through_datapath': True}}
+
 # Programs of the machine that the other hosts of a lab do not need.
 PROGRAMS = ('haproxy', 'nft')
 METRICS_PORTS = {AGENT: 9109, LAUNCHER: 9110, HEALTH_CHECKER: 9108}
@@ -172,10 +176,16 @@ def own_options(lab, node):
         'members': {'allowed_networks': paths.MEMBER_NETWORKS},
         'proxy': {
             'run_directory': run_directory(lab, node),
+            'state_directory': lab.host_directory(node) / 'state',
             'namespace': lab.namespace(traffic(node)),
             'cgroup': _cgroup(lab, node),
             'limits': has_limits(),
             'number_min': first, 'number_max': first + _UIDS - 1,
+            # Each takes three open files, of which containers have few.
+            'connections': 1000,
+            # Tests wait until HAProxy processes have ended.
+            'stop_after': 30,
+            'listen': _metrics(AGENT),
             'launcher_listen': _metrics(LAUNCHER),
         },
     }
