@@ -109,12 +109,15 @@ class StatusUpdates:
         try:
             self._octavia.set_statuses(_message(operating, active, deleted))
         except errors.Rejected:
-            # Octavia refuses DELETED of objects that are gone: a controller
-            # was killed after it had sent this and before it stored that.
-            held = self._octavia.tree(load_balancer_id) or {}
-            if not deleted or deleted <= held.keys():
+            # Octavia refuses DELETED of objects that are gone, and any status
+            # of such policies and rules: a controller was killed after it had
+            # sent this and before it stored that, or a message was lost.
+            held = (self._octavia.tree(load_balancer_id) or {}).keys()
+            if {*operating, *active, *deleted} <= held:
                 raise
-            records = _message(operating, active, deleted & held.keys())
+            records = _message(
+                {key: status for key, status in operating.items()
+                 if key in held}, held & set(active), deleted & held)
             if held and records:
                 self._octavia.set_statuses(records)
 

@@ -17,6 +17,7 @@ from oslo_config import cfg
 import sqlalchemy as sa
 
 from octavia_xdp_provider.controller import preloaded_listeners
+from octavia_xdp_provider.controller import status_message
 from octavia_xdp_provider.controller.octavia import driver_agent
 from octavia_xdp_provider.tests.support import form
 from octavia_xdp_provider.tests.support import waiting
@@ -24,7 +25,9 @@ from octavia_xdp_provider.tests.unit import base
 
 LIMIT_S = 120
 MESSAGE = b'{"object": "loadbalancers", "id": "x"}'
-KEY = '11111111-1111-1111-1111-111111111111'
+KEY, LISTENER, POLICY, RULE = (
+    f'{number}1111111-1111-1111-1111-111111111111' for number in range(1, 5))
+LAYER_7 = {'l7policy': POLICY, 'l7rule': RULE}
 
 
 def _connects(path):
@@ -88,10 +91,23 @@ class TestPreloadedListeners(waiting.Waiting, base.TestCase):
                                               'DEGRADED'))):
                 rows.execute(kind.__table__.insert(), [
                     {'name': name} for name in names])
-            rows.execute(models.LoadBalancer.__table__.insert().values(
-                id=KEY, project_id='p', name='', enabled=True,
-                provisioning_status='PENDING_CREATE',
-                operating_status='OFFLINE'))
+            more = {'project_id': 'p', 'enabled': True,
+                    'provisioning_status': 'PENDING_CREATE',
+                    'operating_status': 'OFFLINE'}
+            for model, values in (
+                    (models.LoadBalancer, {'id': KEY, 'name': ''}),
+                    (models.Listener, {
+                        'id': LISTENER, 'load_balancer_id': KEY,
+                        'protocol': 'HTTP', 'protocol_port': 80}),
+                    (models.L7Policy, {
+                        'id': POLICY, 'listener_id': LISTENER,
+                        'action': 'REJECT', 'position': 1}),
+                    (models.L7Rule, {
+                        'id': RULE, 'l7policy_id': POLICY, 'type': 'PATH',
+                        'compare_type': 'STARTS_WITH', 'value': '/',
+                        'invert': False})):
+                rows.execute(model.__table__.insert().values(
+                    **{**more, **values}))
         engine.dispose()
         preloaded_listeners.serve(self.paths, self.exit_event)
 
@@ -106,12 +122,28 @@ class TestPreloadedListeners(waiting.Waiting, base.TestCase):
             f'preloaded_{kind}_socket = {path}\n'
             for kind, path in self.paths.items())))
 
-    def statuses(self):
+    def statuses(self, table='load_balancer'):
+        """Return the statuses of the only row of a table, or None."""
         engine = sa.create_engine(f'sqlite:///{self.database}')
         with engine.connect() as rows:
-            return tuple(rows.execute(sa.text(
-                'SELECT provisioning_status, operating_status '
-                'FROM load_balancer')).one())
+            row = rows.execute(sa.select(
+                sa.column('provisioning_status'),
+                sa.column('operating_status')).select_from(
+                    sa.table(table))).first()
+        return row and tuple(row)
+
+    def check_layer_7(self):
+        """A policy and its rule get statuses, and go with their listener."""
+        for operating in ('ONLINE', 'OFFLINE'):
+            self.agent().set_statuses(status_message.message(
+                dict.fromkeys(LAYER_7.items(), operating),
+                dict.fromkeys(LAYER_7.items(), 'ACTIVE')))
+            for table in LAYER_7:
+                self.assertEqual(('ACTIVE', operating), self.statuses(table))
+        self.agent().set_statuses(status_message.message(
+            {}, removed=[*LAYER_7.items(), ('listener', LISTENER)]))
+        for table in (*LAYER_7, 'listener'):
+            self.assertIsNone(self.statuses(table))
 
     def test_octavia_sets_statuses_keeps_statistics_and_looks_up(self):
         self.wait_ready(self.start())
@@ -121,6 +153,7 @@ class TestPreloadedListeners(waiting.Waiting, base.TestCase):
                 'id': KEY, 'provisioning_status': 'ACTIVE',
                 'operating_status': operating}]})
             self.assertEqual(('ACTIVE', operating), self.statuses())
+        self.check_layer_7()
         self.agent().set_statistics([{
             'id': KEY, 'bytes_in': 7, 'bytes_out': 0,
             'active_connections': 1, 'total_connections': 2,

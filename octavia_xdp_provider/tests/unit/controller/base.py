@@ -133,7 +133,8 @@ class FakeOctavia:
     """Holds what Octavia has committed, and the statuses that were set.
 
     As the real one, it sets a status of a row that does not exist without
-    an error, refuses DELETED of such a row, and drops rows that are DELETED.
+    an error, refuses DELETED of such a row and any status of such a policy or
+    rule, and drops rows that are DELETED.
     """
 
     def __init__(self):
@@ -217,9 +218,10 @@ class FakeOctavia:
         status = entry.get('provisioning_status')
         owner = next((owner for owner, tree in self.trees.items()
                       if (kind, key) in tree), None)
+        if owner is None and (status == 'DELETED'
+                              or kind in ('l7policy', 'l7rule')):
+            raise errors.Rejected(f'there is no {kind} {key}')
         if status == 'DELETED':
-            if owner is None:
-                raise errors.Rejected(f'there is no {kind} {key}')
             if kind == 'loadbalancer':
                 self.lose(key)
             else:

@@ -3,6 +3,7 @@
 
 from unittest import mock
 
+from octavia_xdp_provider.contracts import spec
 from octavia_xdp_provider.contracts import views
 from octavia_xdp_provider.controller import proxies
 from octavia_xdp_provider.tests.unit import base
@@ -172,6 +173,54 @@ class TestProxies(proxying.ProxiesTestCase):
             self.assertEqual(0.0, self.advance.step(item, lambda: True))
         self.assertEqual('renamed', self.document()['name'])
         self.assertIsNone(self.proxies())
+
+
+class TestPolicies(proxying.ProxiesTestCase):
+
+    RULE = ('l7rule', 'rule')
+    POLICY = ('l7policy', 'policy')
+
+    def with_policy(self, rules=('rule',)):
+        doc = proxying.document()
+        doc['listeners']['listener']['l7policies'] = {
+            'policy': spec.with_defaults('l7policy', {
+                'action': 'REJECT', 'position': 1, 'rules': {
+                    key: spec.with_defaults('l7rule', {
+                        'type': 'PATH', 'compare_type': 'EQUAL_TO',
+                        'value': '/'}) for key in rules}})}
+        return doc
+
+    def settle(self):
+        for _ in range(2):
+            self.report_all()
+
+    def test_policies_and_rules_get_statuses(self):
+        self.create(self.with_policy())
+        self.settle()
+        for _, key in (self.POLICY, self.RULE):
+            self.assertEqual(('ACTIVE', 'ONLINE'), (
+                self.provisioning(key), self.octavia.operating(key)))
+        self.change(self.with_policy(rules=()))
+        self.settle()
+        self.assertEqual(('ACTIVE', 'DELETED'), (
+            self.provisioning('policy'), self.provisioning('rule')))
+
+    def test_deleted_listener_takes_its_policies_along(self):
+        self.create(self.with_policy())
+        self.settle()
+        doc = proxying.document()
+        doc['listeners'] = {}
+        self.change(doc)
+        self.settle()
+        for key in ('listener', 'policy', 'rule'):
+            self.assertEqual('DELETED', self.provisioning(key))
+
+    def test_policy_that_octavia_lacks_harms_no_other_object(self):
+        self.create(self.with_policy())
+        del self.octavia.trees['lb'][self.POLICY]
+        self.settle()
+        self.assertEqual('ACTIVE', self.provisioning('rule'))
+        self.assertEqual('ACTIVE', self.provisioning())
 
 
 class TestDeletion(proxying.ProxiesTestCase):
