@@ -50,6 +50,8 @@ class TestStored(keeping.BundlesTestCase):
             made.name(LB)].expires_at)
 
     def test_load_balancer_is_created_with_its_certificates(self):
+        self.store.nodes.register('proxy1', role='proxy',
+                                  addresses=['198.51.100.1'])
         made = keeping.certificate()
         listener = self.listener('create', made)
         request = self.add({
