@@ -287,7 +287,7 @@ def _collect_checks(uses: list[_Use], mark: Callable[..., int | None]
         if not (monitor and monitor['admin_state_up']):
             continue
         for member_id, member in use.pool['members'].items():
-            if not member['admin_state_up']:
+            if not member['admin_state_up'] or member.get('leaving'):
                 continue
             # With NAT probes and packets both follow the kernel's routes.
             number = None if use.is_nat else mark(

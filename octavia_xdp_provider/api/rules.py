@@ -294,7 +294,9 @@ def port_on_node(doc: spec.Document, pool: spec.Pool, member: spec.Member
     If it is not 0, a pool may have an address with several ports: either the
     node or the end of a keyed tunnel writes the port into packets.
     """
-    if transport(pool['protocol']) == 'SCTP' or pool.get('proxies') or not (
+    # Former members of the other tier are in the pool as well.
+    is_proxy = pool.get('proxies', False) != member.get('leaving', False)
+    if transport(pool['protocol']) == 'SCTP' or is_proxy or not (
             flavor.value(doc['flavor'], 'member_port') == 'rewrite'
             or flavor.is_nat(doc['flavor'])
             or spec.is_keyed(member) or _is_elsewhere(doc, member)):

@@ -30,7 +30,7 @@ _DOCUMENT = shape.Shape(spec.Document)
 _CHANGE = shape.Shape(changes.Change)
 
 # Fields of a member that a change may have.
-_MEMBER: Any = shape.partial(spec.Member, without=('tunnel', 'way'))
+_MEMBER: Any = shape.partial(spec.Member, without=('tunnel', 'way', 'leaving'))
 _HEALTH_MONITOR: Any = shape.partial(spec.HealthMonitor)
 _L7_RULE: Any = shape.partial(l7_types.Rule)
 _L7_POLICY: Any = shape.partial(l7_types.Policy, rules=shape.by_id(_L7_RULE))
@@ -55,7 +55,7 @@ _POOL: Any = _pool(_MEMBER)
 _OLDER_DOCUMENT = shape.Shape(
     _load_balancer(_pool(shape.partial(spec.Member))))
 _FIELDS = {'loadbalancer': shape.Shape(_load_balancer(
-               _POOL, ('announcing', 'proxies'))),
+               _POOL, ('announcing', 'proxies', 'moved'))),
            'listener': shape.Shape(_LISTENER), 'pool': shape.Shape(_POOL),
            'member': shape.Shape(_MEMBER),
            'healthmonitor': shape.Shape(_HEALTH_MONITOR),

@@ -133,7 +133,9 @@ class Member(TypedDict):
     "direct": reached at its address; "none": not reached. A member with
     neither is one that a controller has not decided yet. Only controllers set
     these two: the API has no such fields, and its changes keep them. Nodes
-    are sent the members that they can reach, without ``way``.
+    are sent the members that they can reach, without ``way``. ``leaving``: in
+    the view of LB nodes alone: it is of the tier that served the listener
+    before, has connections from then, gets no new ones and is not probed.
     """
 
     name: NotRequired[str | None]
@@ -147,6 +149,7 @@ class Member(TypedDict):
     monitor_port: types.Port | None
     tunnel: NotRequired[Tunnel]
     way: NotRequired[types.MemberWay]
+    leaving: NotRequired[bool]
 
 
 @shape.strict
@@ -252,6 +255,16 @@ class Proxies(TypedDict):
 
 
 @shape.strict
+class Moved(TypedDict):
+    """A listener that the other tier served before: the pool that LB nodes
+    sent its connections to, and when it moved (seconds, by the database's
+    clock)."""
+
+    pool: Pool
+    at: float
+
+
+@shape.strict
 class Document(TypedDict):
     """A load balancer; ``listeners`` and ``pools`` by id.
 
@@ -261,6 +274,8 @@ class Document(TypedDict):
     set by the controller if the flavor has NAT and a listener has a
     ``connection_limit`` (api/connections.py). ``proxies``: set by the
     controller while proxy nodes serve listeners (contracts/tiers.py).
+    ``moved``: set by the controller, by listener id
+    (controller/store/moves.py).
     """
 
     version: int
@@ -279,6 +294,7 @@ class Document(TypedDict):
     pools: dict[str, Pool]
     announcing: NotRequired[list[str]]
     proxies: NotRequired[Proxies]
+    moved: NotRequired[dict[str, Moved]]
 
 
 # Values of fields that the API leaves unset or resets with null.
@@ -598,7 +614,7 @@ def forwarded(doc: Document) -> Iterator[tuple[str, Listener, Pool]]:
 
 # Fields that Octavia's look-up does not return as the document has them: it
 # has the zone's name, and a flavor without the operator's defaults.
-KEPT = ('flavor', 'availability_zone', 'announcing', 'proxies')
+KEPT = ('flavor', 'availability_zone', 'announcing', 'proxies', 'moved')
 
 
 # Bundles that a controller has (contracts/sealed.py), by kind of object: the

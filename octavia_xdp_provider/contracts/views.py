@@ -12,6 +12,7 @@ from typing import Any
 from typing import cast
 import uuid
 
+from octavia_xdp_provider.contracts import flavor
 from octavia_xdp_provider.contracts import proxy_spec
 from octavia_xdp_provider.contracts import spec
 from octavia_xdp_provider.contracts import tiers
@@ -49,10 +50,12 @@ def for_lb_node(doc: spec.Document) -> spec.Document:
     before: then they go on. ``spec.for_node`` makes the message of the result.
     """
     proxied = set(tiers.proxied_listeners(doc))
-    if not proxied:
+    moved = doc.get('moved', {})
+    if not proxied and not moved:
         return _layer_4(doc)
     result: Any = dict(doc)
     result.pop('proxies', None)
+    result.pop('moved', None)
     proxies = _proxies(doc)
     used = tiers.pool_ids(doc, proxied=False)
     unused = doc['pools'].keys() - tiers.pool_ids(doc, proxied=True)
@@ -65,10 +68,13 @@ def for_lb_node(doc: spec.Document) -> spec.Document:
     version = ipaddress.ip_address(doc['vip_address']).version
     for key, listener in doc['listeners'].items():
         view = _without_layer_7('listener', listener)
+        pool_id = listener['default_pool_id'] or ''
         if key in proxied:
             if key in proxies['listeners'] and proxies['nodes']:
-                pool_id, pool = proxy_pool_id(key), _pool(
-                    key, listener, version, proxies['nodes'])
+                pool = _with_former(doc, _pool(
+                    key, listener, doc['pools'].get(pool_id), version,
+                    proxies['nodes']), moved.get(key))
+                pool_id = proxy_pool_id(key)
                 view['protocol'] = 'TCP'
             else:
                 pool_id = proxies.get('moving', {}).get(key, '')
@@ -78,8 +84,47 @@ def for_lb_node(doc: spec.Document) -> spec.Document:
                 pool = _by_hash(former)
             view.update(default_pool_id=pool_id, connection_limit=None)
             result['pools'][pool_id] = pool
+        elif key in moved and pool_id in result['pools']:
+            view['default_pool_id'] = proxy_pool_id(key)
+            result['pools'][proxy_pool_id(key)] = _with_former(
+                doc, result['pools'][pool_id], moved[key])
         result['listeners'][key] = view
     return cast(spec.Document, result)
+
+
+def _with_former(doc: spec.Document, pool: spec.Pool,
+                 moved: spec.Moved | None) -> spec.Pool:
+    """Return a pool with the members of the tier that served its listener
+    before, which keep the connections that they have."""
+    # No tunnel rewrites the DSCP.
+    if moved is None or (pool.get('proxies') and 'dscp' in doc['flavor']):
+        return pool
+    members = {key: _leaving(doc, pool, member)
+               for key, member in moved['pool']['members'].items()}
+    return {**pool, 'members': {**members, **pool['members']}}
+
+
+def _leaving(doc: spec.Document, pool: spec.Pool, member: spec.Member
+             ) -> spec.Member:
+    """Return a member without new connections. Among proxies, of whose way the
+    flavor says nothing, it has a tunnel that is what the flavor says."""
+    result: Any = {**member, 'weight': 0, 'backup': False, 'leaving': True}
+    if pool.get('proxies') and 'tunnel' not in member:
+        encapsulation = flavor.value(doc['flavor'], 'encapsulation')
+        result['tunnel'] = {
+            'address': _outer_address(doc, member),
+            'encapsulation': encapsulation,
+            'takes_alternative': bool(
+                flavor.value(doc['flavor'], 'second_chance'))}
+    return cast(spec.Member, result)
+
+
+def _outer_address(doc: spec.Document, member: spec.Member) -> str:
+    function = flavor.value(doc['flavor'], 'srv6_function')
+    if not function:
+        return member['address']
+    return str(ipaddress.IPv6Address(
+        int(ipaddress.IPv6Address(member['address'])) & ~0xffff | function))
 
 
 def _by_hash(pool: spec.Pool) -> spec.Pool:
@@ -117,12 +162,13 @@ def _proxies(doc: spec.Document) -> spec.Proxies:
 def _layer_4(doc: spec.Document) -> spec.Document:
     """Return a document without layer-7 fields, which is most often itself."""
     kinds: Any = (('listener', doc['listeners']), ('pool', doc['pools']))
-    if 'proxies' not in doc and not any(
+    if not doc.keys() & {'proxies', 'moved'} and not any(
             item.keys() & _ABSENT_IN_LAYER_4[kind]
             for kind, items in kinds for item in items.values()):
         return doc
     result: Any = dict(doc)
     result.pop('proxies', None)
+    result.pop('moved', None)
     for kind, items in kinds:
         result[f'{kind}s'] = {key: _without_layer_7(kind, item)
                               for key, item in items.items()}
@@ -134,18 +180,41 @@ def _without_layer_7(kind: str, item: Mapping[str, Any]) -> dict[str, Any]:
             if name not in _ABSENT_IN_LAYER_4[kind]}
 
 
-def _pool(listener_id: str, listener: spec.Listener, version: int,
+def _pool(listener_id: str, listener: spec.Listener,
+          pool: spec.Pool | None, version: int,
           nodes: Mapping[str, spec.ProxyNode]) -> spec.Pool:
-    """:param version: the IP version of tunnels, if a node has both."""
+    """:param pool: of the listener.
+
+    :param version: the IP version of tunnels, if a node has both.
+    """
     pool_id = proxy_pool_id(listener_id)
     return {
         'admin_state_up': True, 'protocol': 'TCP', 'proxies': True,
-        'lb_algorithm': 'SOURCE_IP_PORT', 'session_persistence': None,
+        **_choice(listener, pool),  # type: ignore[typeddict-item]
         'members': {
             proxy_member_id(listener_id, host): _member(
                 listener, _address(node, version), node['weight'])
             for host, node in nodes.items()},
         'healthmonitor': {**_MONITOR, 'id': pool_id}}
+
+
+def _choice(listener: spec.Listener, pool: spec.Pool | None
+            ) -> dict[str, Any]:
+    """Return how proxies are chosen.
+
+    A listener that LB nodes could serve alone, too, has its clients at the
+    same places of the tables as then.
+    """
+    result: dict[str, Any] = {'lb_algorithm': 'SOURCE_IP_PORT',
+                              'session_persistence': None}
+    if pool is None or listener['protocol'] in tiers.PROXIED_PROTOCOLS:
+        return result
+    if pool['lb_algorithm'] == 'SOURCE_IP':
+        result['lb_algorithm'] = 'SOURCE_IP'
+    persistence = pool['session_persistence']
+    if persistence and persistence['type'] == 'SOURCE_IP':
+        result['session_persistence'] = persistence
+    return result
 
 
 def _member(listener: spec.Listener, address: str, weight: int
@@ -170,7 +239,7 @@ def for_proxy(doc: spec.Document) -> proxy_spec.Document:
     if that is nothing.
 
     They serve a listener that needs them no more until LB nodes send them no
-    connections of it.
+    connections of it, and those that they have as long as it has moved.
     """
     result: Any = {
         name: doc[name] for name in (
@@ -181,7 +250,10 @@ def for_proxy(doc: spec.Document) -> proxy_spec.Document:
         vip['ip_address'] for vip in doc['additional_vips'])
     proxies = _proxies(doc)
     result['nodes'] = sorted(proxies['nodes'])
-    leaving = {key: doc['listeners'][key] for key in proxies['listeners']
+    moved = [key for key, entry in doc.get('moved', {}).items()
+             if entry['pool'].get('proxies')]
+    leaving = {key: doc['listeners'][key]
+               for key in (*proxies['listeners'], *moved)
                if key in doc['listeners']}
     result['listeners'] = {
         key: _pick(proxy_spec.Listener, 'listener', doc['listeners'][key])

@@ -28,6 +28,7 @@ from octavia_xdp_provider.controller.store import base
 from octavia_xdp_provider.controller.store import bundles
 from octavia_xdp_provider.controller.store import marks
 from octavia_xdp_provider.controller.store import models
+from octavia_xdp_provider.controller.store import moves
 from octavia_xdp_provider.controller.store import rows
 from octavia_xdp_provider.controller.store import tier_counters
 
@@ -261,6 +262,8 @@ def _set_changed(session: orm.Session, row: Any,
             models.ListenerCounter.listener_id.in_(listeners)).delete()
     tier_counters.move(session, before, after)
     after = views.with_moves(before, after)
+    if before is not None and moves.concerns(before, after):
+        after = moves.note(before, after, base.now(session))
     _set_document(session, row, after, generation, pending,
                   before, delay_s, gone, promotes)
     if (sealed.options(before).keys() - sealed.options(after).keys()

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """From a client by an LB node and a proxy to a web server."""
 
+import copy
 import http.client
 import signal
 
+from octavia_xdp_provider.contracts import views
+from octavia_xdp_provider.controller.store import moves
 from octavia_xdp_provider.tests.functional.support import tier_bed
 
 BOTH = {(web, proxy) for web in tier_bed.WEBS for proxy in tier_bed.PROXIES}
@@ -48,3 +51,61 @@ class TestProxied(tier_bed.TierBed):
         self.assertEqual(([], set(tier_bed.PROXIES)), (refused, served))
         # In flight.
         self.assertLessEqual(len(broken), 3)
+
+
+class TestMove(tier_bed.TierBed):
+    """A listener of TCP moves to proxies and back, with its connections."""
+
+    NOW = 1_800_000_000.0
+
+    def clients(self):
+        """Return connections, and who answers at each."""
+        clients = [self.open_client(vip) for _ in range(12)
+                   for vip in (tier_bed.VIP, tier_bed.VIP6)]
+        for client in clients:
+            self.addCleanup(client.close)
+        return [(client, self.ask(client)) for client in clients]
+
+    def assert_alive(self, clients):
+        """See that all connections are where they were."""
+        for client, answer in clients:
+            self.assertEqual(answer, self.ask(client))
+
+    def with_algorithm(self, document, algorithm):
+        """Return the document after a change of its pool's algorithm."""
+        after = copy.deepcopy(document)
+        pool, = after['pools'].values()
+        pool['lb_algorithm'] = algorithm
+        return moves.note(document, views.with_moves(document, after),
+                          self.NOW)
+
+    def test_connections_live_on(self):
+        self.prepare_webs()
+        document = tier_bed.document('TCP', lb_algorithm='SOURCE_IP_PORT')
+        self.apply(document)
+        self.wait_up(*tier_bed.WEBS)
+        direct = self.clients()
+        self.assertEqual({(web, 'client') for web in tier_bed.WEBS},
+                         {answer for _client, answer in direct})
+
+        document = self.with_algorithm(document, 'ROUND_ROBIN')
+        self.apply(document)
+        self.assert_alive(direct)
+        self.assertEqual('client', self.get()[1])
+
+        document = tier_bed.proxied(document)
+        self.serve(document)
+        self.wait_up(*tier_bed.PROXIES)
+        self.assert_alive(direct)
+        proxied = self.clients()
+        self.assertEqual(BOTH, {answer for _client, answer in proxied})
+
+        document = self.with_algorithm(document, 'SOURCE_IP_PORT')
+        del document['proxies']
+        self.apply(document)
+        self.wait_up(*tier_bed.WEBS)
+        self.assert_alive(direct + proxied)
+        self.assertEqual('client', self.get()[1])
+        # Proxies go on with what they have.
+        self.serve(document)
+        self.assert_alive(direct + proxied)

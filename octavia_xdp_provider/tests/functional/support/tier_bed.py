@@ -18,6 +18,7 @@ import uuid
 
 from lab import namespaces
 from lab import paths
+from lab import processes
 from octavia_xdp_provider.contracts import spec
 from octavia_xdp_provider.contracts import views
 from octavia_xdp_provider.tests.functional.support import hosts
@@ -78,7 +79,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = 'HTTP/1.1'
 
     def do_GET(self):
-        text = f'{self.server.web} {self.client_address[0]}'.encode()
+        source = self.client_address[0].removeprefix('::ffff:')
+        text = f'{self.server.web} {source}'.encode()
         self.send_response(200)
         self.send_header('Content-Length', str(len(text)))
         self.end_headers()
@@ -90,6 +92,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
 class _Web(http.server.ThreadingHTTPServer):
 
+    address_family = socket.AF_INET6
     daemon_threads = True
 
     def handle_error(self, *_):
@@ -134,6 +137,14 @@ class TierBed(hosts.HostsCase):
         for web in WEBS:
             self._start_web(web)
 
+    def prepare_webs(self):
+        """Make the webs members that LB nodes reach themselves."""
+        for web in WEBS:
+            processes.run(self.lab, web, [
+                str(proxy_node.TOOL), 'setup', '--vip', VIP, '--vip', VIP6,
+                '--sysctl', *(word for node in NODES for word in (
+                    '--node', f'{NETWORKS[node][0]}0/24')), 'eth0'])
+
     def route(self, *nodes):
         """Have the router spread packets to VIPs over these LB nodes."""
         for family, network in zip((4, 6), VIP_NETWORKS, strict=True):
@@ -143,7 +154,7 @@ class TierBed(hosts.HostsCase):
 
     def _start_web(self, name):
         with namespaces.inside(self.lab, name):
-            server = _Web(('', PORT), _Handler)
+            server = _Web(('::', PORT), _Handler)
         server.web = name
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
@@ -178,10 +189,15 @@ class TierBed(hosts.HostsCase):
 
         :raises OSError: there is no answer.
         """
+        with contextlib.closing(self.open_client(vip)) as client:
+            return self.ask(client)
+
+    def open_client(self, vip=VIP):
         client = http.client.HTTPConnection(vip, PORT)
         client.sock = self.connect(vip)
-        with contextlib.closing(client):
-            return self.ask(client)
+        # It must never connect by itself.
+        client.auto_open = 0
+        return client
 
     def ask(self, client):
         """The same on a connection that is there."""

@@ -101,6 +101,8 @@ class WholeNode:
         self._case.assertEqual({}, outcome.failed)
 
     def members(self, vip, port):
-        """Return the addresses of a service's members that are up."""
+        """Return the addresses of a service's members that new flows go to.
+        """
         return {member.address for member in self.datapath.members(
-            datapath.Key(vip, 'TCP', port)) if member.healthy}
+            datapath.Key(vip, 'TCP', port))
+            if member.healthy and member.weight}

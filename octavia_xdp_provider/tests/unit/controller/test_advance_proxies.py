@@ -155,6 +155,9 @@ class TestProxies(proxying.ProxiesTestCase):
         self.assertEqual(views.proxy_pool_id('listener'),
                          served['default_pool_id'])
         self.assertNotIn('moving', self.document()['proxies'])
+        # The members that it had keep their connections.
+        moved = self.document()['moved']['listener']
+        self.assertEqual({'m1', 'm2'}, moved['pool']['members'].keys())
 
     def served_by_lb_nodes(self):
         return views.for_lb_node(self.document())['listeners'].values()
