@@ -12,6 +12,7 @@ from octavia_xdp_provider.tests.functional.support import control
 from octavia_xdp_provider.tests.support import form
 from octavia_xdp_provider.tests.unit import base as unit
 from octavia_xdp_provider.tests.unit.controller import base as store_base
+from octavia_xdp_provider.tests.unit.controller.cases import bundles
 from octavia_xdp_provider.tests.unit.controller.cases import leases
 from octavia_xdp_provider.tests.unit.controller.cases import node_reports
 from octavia_xdp_provider.tests.unit.controller.cases import requests
@@ -116,7 +117,8 @@ def _on(server, *cases):
 # Tests that depend on a server's clock, locks and isolation.
 _SHORT = (transactions.Writers, transactions.Marks, leases.Leases, Races)
 _LONG = (store.Store, requests.Requests, node_reports.NodeReports, ways.Order,
-         ways.Migration, roles.Roles, zones.Zones)
+         ways.Migration, roles.Roles, zones.Zones, bundles.Bundles,
+         bundles.Tickets)
 _on(MariaDB, *_SHORT)
 _on(LongMariaDB, *_LONG, several_vips.BothFamilies)
 _on(PostgreSQL, *_SHORT, *_LONG)

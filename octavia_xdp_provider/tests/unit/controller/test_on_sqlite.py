@@ -4,6 +4,7 @@
 On those that operators use: tests/functional/control/test_store.py.
 """
 
+from octavia_xdp_provider.tests.unit.controller.cases import bundles
 from octavia_xdp_provider.tests.unit.controller.cases import leases
 from octavia_xdp_provider.tests.unit.controller.cases import node_reports
 from octavia_xdp_provider.tests.unit.controller.cases import requests
@@ -15,9 +16,10 @@ from octavia_xdp_provider.tests.unit.controller.cases import ways
 from octavia_xdp_provider.tests.unit.controller.cases import zones
 
 CASES = (
-    leases.Leases, node_reports.NodeReports, requests.Requests, roles.Roles,
-    several_vips.BothFamilies, store.Schema, store.Store, transactions.Marks,
-    transactions.Writers, ways.Migration, ways.Order,
+    bundles.Bundles, bundles.Tickets, leases.Leases, node_reports.NodeReports,
+    requests.Requests, roles.Roles, several_vips.BothFamilies, store.Schema,
+    store.Store, transactions.Marks, transactions.Writers, ways.Migration,
+    ways.Order,
     zones.Zones)
 
 for case in CASES:

@@ -1,12 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a proxy node is told of secrets."""
 
+from unittest import mock
+
+import prometheus_client
+
 from octavia_xdp_provider.bundles import sealing
 from octavia_xdp_provider.bundles import storage
 from octavia_xdp_provider.contracts import messages
+from octavia_xdp_provider.contracts import rpc
 from octavia_xdp_provider.contracts import sealed
 from octavia_xdp_provider.contracts import shape
+from octavia_xdp_provider.controller import bounded_calls
+from octavia_xdp_provider.controller import metrics
+from octavia_xdp_provider.controller import node_api
+from octavia_xdp_provider.controller import node_servers
 from octavia_xdp_provider.controller import secrets_api
+from octavia_xdp_provider.proxy.secrets import held
 from octavia_xdp_provider.tests.unit.controller import keeping
 from octavia_xdp_provider.tests.unit.controller import requesting
 
@@ -105,3 +115,34 @@ class TestSecrets(keeping.BundlesTestCase):
         self.do(requesting.deleted(LB))
         self.assertEqual({}, self.bundles()['bundles'])
         self.assertEqual({}, self.tickets()['tickets'])
+
+
+class TestServer(keeping.BundlesTestCase):
+
+    def test_server_of_a_node_answers_both_interfaces(self):
+        self.create()
+        made = keeping.certificate()
+        self.do(self.listener('create', made))
+        node = sealing.KeyPair(b'n' * 32)
+        self.place_on_proxy(node.public)
+        transport = rpc.transport(
+            self.load('[DEFAULT]\ntransport_url = fake://\n'))
+        server = rpc.server(transport, rpc.CONTROLLER_TOPIC, 'controller', [
+            node_servers.BoundEndpoint(
+                'proxy', endpoint, bounded_calls.Complaints(),
+                metrics.Metrics(prometheus_client.CollectorRegistry()))
+            for endpoint in (
+                node_api.NodesEndpoint(self.store, mock.Mock(), mock.Mock()),
+                secrets_api.SecretsEndpoint(self.store, self.vault))])
+        server.start()
+        self.addCleanup(server.wait)
+        self.addCleanup(server.stop)
+        secrets = held.Secrets('proxy', rpc.SecretsClient(transport), node,
+                               lambda: None)
+        names = frozenset([made.name(LB)])
+        secrets.want({LB: names})
+        secrets.fetch()
+        self.assertEqual({f'{made.name(LB)}.pem', 'ticket-keys'},
+                         set(secrets.files(LB, names)))
+        self.assertEqual([LB], [entry['id'] for entry in rpc.NodesClient(
+            transport).fetch('proxy', 0)['changed']])
