@@ -7,6 +7,7 @@ import ssl
 import subprocess
 import warnings
 
+from octavia_xdp_provider.bundles import bundle
 from octavia_xdp_provider.tests.functional.support import bundles
 from octavia_xdp_provider.tests.functional.support import haproxy
 from octavia_xdp_provider.tests.functional.support import haproxy_case
@@ -20,14 +21,15 @@ TLS11, TLS12, TLS13 = (ssl.TLSVersion.TLSv1_1, ssl.TLSVersion.TLSv1_2,
 
 class Requests(haproxy_case.Requests):
 
-    def terminated(self, secrets=None, **more):
+    def terminated(self, secrets=None, tickets=None, **more):
         return self.start(
             documents.web(members=self.members('m'), **{
                 'protocol': 'TERMINATED_HTTPS', 'default_tls_bundle': DEFAULT,
                 'sni_bundles': [SNI], 'insert_headers': ['X-Forwarded-Proto'],
                 **more}),
             secrets=secrets or {DEFAULT: bundles.make('default.example.com'),
-                                SNI: bundles.make('sni.example.com')})
+                                SNI: bundles.make('sni.example.com')},
+            **({'tickets': tickets} if tickets else {}))
 
     def handshake(self, proxy, name='default.example.com', own=None,
                   versions=(TLS12, TLS13), before=None):
@@ -115,6 +117,21 @@ class Requests(haproxy_case.Requests):
         before = self.handshake(first, **only)
         client = self.handshake(second, before=before)
         self.assertTrue(client.sock.session_reused)
+
+    def test_session_outlasts_one_new_key_of_tickets_and_not_two(self):
+        only = {'versions': (TLS12, TLS12)}
+        secrets = {name: bundles.make('default.example.com')
+                   for name in (DEFAULT, SNI)}
+        keys = [bundle.tickets()]
+        for _ in range(2):
+            keys.append(bundle.tickets(keys[-1]))
+        before, later, last = (
+            self.terminated(secrets, tickets=made.pem.decode())
+            for made in keys)
+        session = self.handshake(before, **only)
+        for proxy, resumed in ((before, True), (later, True), (last, False)):
+            self.assertEqual(resumed, self.handshake(
+                proxy, before=session).sock.session_reused)
 
     def test_members_are_checked_and_shown_a_certificate(self):
         secrets = {DEFAULT: bundles.make('default.example.com'),

@@ -52,9 +52,11 @@ class Proxy:
 
     :param folder: a directory of its own.
     :param secrets: text of each file of certificates, by hash.
+    :param tickets: text of the keys of session tickets.
     """
 
-    def __init__(self, program, folder, document, secrets=(), down=()):
+    def __init__(self, program, folder, document, secrets=(), down=(),
+                 tickets=f'{64 * "A"}\n{64 * "B"}\n{64 * "C"}\n'):
         self._program = program
         self._folder = pathlib.Path(folder)
         self.document = document
@@ -65,8 +67,7 @@ class Proxy:
             str(folder), haproxy=version(program), connections=200)
         for name, text in dict(secrets).items():
             pathlib.Path(self.settings.bundle(name)).write_text(text)
-        pathlib.Path(self.settings.ticket_keys()).write_text(
-            f'{64 * "A"}\n{64 * "B"}\n{64 * "C"}\n')
+        pathlib.Path(self.settings.ticket_keys()).write_text(tickets)
         self.ports = {}
         self._sockets = []
         self._process = None
