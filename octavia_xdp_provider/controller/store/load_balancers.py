@@ -266,9 +266,11 @@ def _set_changed(session: orm.Session, row: Any,
         after = moves.note(before, after, base.now(session))
     _set_document(session, row, after, generation, pending,
                   before, delay_s, gone, promotes)
-    if (sealed.options(before).keys() - sealed.options(after).keys()
-            and (promotes or row.pending is None)):
-        bundles.keep(session, row.id, [after])
+    if sealed.options(before).keys() - sealed.options(after).keys():
+        documents = [after]
+        if row.pending is not None and not promotes:
+            documents.append(json.loads(row.pending)['expected'])
+        bundles.keep(session, row.id, documents)
 
 
 def _set_document(session: orm.Session, row: Any, document: spec.Document,

@@ -80,6 +80,20 @@ class Bundles(keeping.BundlesTestCase):
                  'object_id': keeping.TLS, 'load_balancer_id': LB})
         self.assertEqual({}, self.rows())
 
+    def test_correction_of_the_document_leaves_pending_certificates(self):
+        """As one that follows from a comparison with Octavia."""
+        self.create()
+        first, second = keeping.certificate(), keeping.certificate()
+        self.do(self.listener('create', first))
+        self.add(self.listener('update', second))
+
+        def without_listener(document):
+            return {**document, 'listeners': {
+                key: listener for key, listener
+                in document['listeners'].items() if key != keeping.TLS}}
+        self.store.load_balancers.change(LB, without_listener)
+        self.assertEqual({second.name(LB)}, set(self.rows()))
+
     def test_deleted_load_balancer_has_no_certificates(self):
         self.create()
         self.do(self.listener('create', keeping.certificate()))
