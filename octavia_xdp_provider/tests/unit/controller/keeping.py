@@ -67,10 +67,13 @@ class BundlesTestCase(store_base.StoreTestCase):
         request = self.add(change)
         self.assertIsNotNone(self.store.load_balancers.promote(LB, request))
 
-    def create(self):
-        """Store a load balancer, in a cloud with a proxy node."""
+    def register_proxy(self):
         self.store.nodes.register('proxy', role='proxy',
                                   addresses=['198.51.100.7'])
+
+    def create(self):
+        """Store a load balancer, in a cloud with a proxy node."""
+        self.register_proxy()
         self.do(requesting.created(LB))
 
     def rows(self, key=LB):

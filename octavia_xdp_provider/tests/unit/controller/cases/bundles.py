@@ -43,6 +43,7 @@ class Bundles(keeping.BundlesTestCase):
             made.name(LB)].expires_at)
 
     def test_load_balancer_is_created_with_its_certificates(self):
+        self.register_proxy()
         made = keeping.certificate()
         listener = self.listener('create', made)
         request = self.add({
