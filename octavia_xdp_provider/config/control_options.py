@@ -97,12 +97,13 @@ api_opts = [
                 item_type=types.String(
                     choices=list(flavor.ALGORITHMS_BY_HASH)),
                 default=[],
-                help='Pool algorithms that are accepted although LB nodes '
+                help='Pool algorithms that LB nodes serve although they '
                      'choose members by a consistent hash of each flow\'s '
-                     'addresses and ports, as with SOURCE_IP_PORT. Clients '
-                     'such as Horizon, Heat, Terraform and Kubernetes\' cloud '
-                     'provider request ROUND_ROBIN by default. A flavor can '
-                     'have its own list.'),
+                     'addresses and ports, as with SOURCE_IP_PORT. Others '
+                     'than these need proxy nodes. Clients such as Horizon, '
+                     'Heat, Terraform and Kubernetes\' cloud provider request '
+                     'ROUND_ROBIN by default. A flavor can have its own '
+                     'list.'),
 ]
 
 # Defaults for keys that a flavor leaves out, by the key's name.
@@ -119,7 +120,10 @@ defaults_opts = [
                help='Default for flavors. With nat, members can be anything '
                     'that is reached by routing, and LB nodes need [nat] '
                     'pools; nat excludes the options of this section that say '
-                    'how packets are carried to members. If unset: tunnel.'),
+                    'how packets are carried to members. Any value fixes '
+                    'which nodes serve listeners of TCP: tunnel and nat LB '
+                    'nodes, proxy proxy nodes. If unset: LB nodes, by '
+                    'tunnels, wherever they can do what is asked.'),
     cfg.StrOpt('member_port', choices=list(flavor.MEMBER_PORTS),
                help='Default for flavors. With rewrite, members may listen on '
                     'other ports than the listener, as Kubernetes\' NodePorts '
