@@ -212,14 +212,16 @@ def start(lab, node, *wanted):
     """Start processes of a proxy node, all by default."""
     run = run_directory(lab, node)
     run.mkdir(exist_ok=True)
+    health = run / 'health'
+    (health / 'queue').mkdir(parents=True, exist_ok=True)
     commands = {
         LAUNCHER: (node, [_program('octavia-xdp-proxy-launcher'),
                           '--config-file', configuration(lab, node)]),
         AGENT: (node, [_program('octavia-xdp-proxy-agent'), '--config-file',
                        configuration(lab, node)]),
         HEALTH_CHECKER: (traffic(node), [
-            paths.HEALTH_CHECKER, 'run', '--checks', run / 'checks',
-            '--queue', run / 'queue', '--socket', run / 'hc.sock',
+            paths.HEALTH_CHECKER, 'run', '--checks', health / 'checks',
+            '--queue', health / 'queue', '--socket', health / 'hc.sock',
             '--metrics', _metrics(HEALTH_CHECKER)]),
     }
     for process in wanted or PROCESSES:

@@ -33,6 +33,7 @@ from octavia_xdp_provider.proxy.agent import run_directory
 from octavia_xdp_provider.proxy.agent import states
 from octavia_xdp_provider.proxy.agent import watch
 from octavia_xdp_provider.proxy.agent import worker
+from octavia_xdp_provider.proxy.runtime import service as runtime
 from octavia_xdp_provider.proxy.secrets import held
 from octavia_xdp_provider.proxy.secrets import own_key
 
@@ -74,6 +75,9 @@ class ProxyAgent(service.Agent):
                 self._transport, version=conf.upgrade_levels.nodes),
             own_key.load(self._options.state_directory), self._wake_worker,
             loops.watch('secrets'))
+        self._runtime = runtime.Runtime(
+            self._options.run_directory, self._wake_worker,
+            loops.watch('runtime'))
         self._parts = self._make_parts()
         self._worker = self._make_worker()
         self._link = link.Link(
@@ -93,7 +97,8 @@ class ProxyAgent(service.Agent):
                                   [WakeupEndpoint(self._link)])
 
     def _make_parts(self) -> parts.Parts:
-        return parts.Parts(secrets=self._secrets)
+        return parts.Parts(secrets=self._secrets, health=self._runtime,
+                           traffic=self._runtime)
 
     def _make_worker(self) -> worker.Worker:
         written = orders.Orders(self._files)
@@ -125,9 +130,11 @@ class ProxyAgent(service.Agent):
 
     def _start(self) -> None:
         self._watch.start()
+        self._runtime.start()
         self._heartbeat.start()
         threading.Thread(target=self._secrets.run, name='secrets',
                          daemon=True).start()
 
     def _end(self) -> None:
         self._watch.stop()
+        self._runtime.stop()

@@ -14,6 +14,7 @@ import sys
 import tempfile
 
 from lab import namespaces
+from lab import paths
 from octavia_xdp_provider.proxy.render import settings as render
 from octavia_xdp_provider.tests.functional.support import bundles
 from octavia_xdp_provider.tests.functional.support import proxies
@@ -258,3 +259,55 @@ class TestProxyAgent(proxies.ProxiesCase):
             render.socket_variables(document()),
             {item['name']: (item['address'], item['port'])
              for item in launch['sockets']})
+
+    def start_checker(self):
+        health = self.run_directory / 'health'
+        with open(self.lab.logs / 'checker.log', 'ab') as log:
+            checker = subprocess.Popen(
+                ['ip', 'netns', 'exec', self.lab.namespace('proxy'),
+                 str(paths.HEALTH_CHECKER), 'run', '--checks',
+                 health / 'checks', '--queue', health / 'queue', '--socket',
+                 health / 'hc.sock'], stdin=subprocess.DEVNULL, stdout=log,
+                stderr=log)
+        self.addCleanup(checker.wait)
+        self.addCleanup(checker.terminate)
+
+    def test_member_that_fails_is_out_and_reported(self):
+        if not paths.HEALTH_CHECKER.exists():
+            self.skipTest(f'{paths.HEALTH_CHECKER} is not built')
+        self.start_agent()
+        wanted = document()
+        pool = wanted['pools'][documents.uuid_of('webs')]
+        pool['members'][documents.uuid_of('n')] = documents.member(
+            proxies.OTHER_MEMBER)
+        pool['healthmonitor'] = {
+            'id': documents.uuid_of('monitor'), 'admin_state_up': True,
+            'type': 'HTTP', 'delay': 1, 'timeout': 1, 'max_retries': 1,
+            'max_retries_down': 1, 'http_method': 'GET', 'url_path': '/',
+            'expected_codes': '200', 'http_version': 1.0, 'domain_name': None}
+        self.serve(wanted)
+        self.start_checker()
+        self.wait_members(m='up', n='up')
+        # Nothing answers for it any more, not even that it is not there.
+        self.ip('member', 'addr', 'del', f'{proxies.OTHER_MEMBER}/24', 'dev',
+                'eth0')
+        self.wait_members(m='up', n='down')
+        for _ in range(4):
+            self.assertEqual(200, self.get()[0])
+        # A new process begins with that.
+        self.serve({**wanted, 'additional_vips': [proxies.OTHER_VIP]})
+        for _ in range(4):
+            self.assertEqual(200, self.get(proxies.OTHER_VIP)[0])
+        self.ip('member', 'addr', 'add', f'{proxies.OTHER_MEMBER}/24', 'dev',
+                'eth0')
+        self.wait_members(m='up', n='up')
+        listener = documents.uuid_of('web')
+        self.wait('statistics', lambda: self.reported()['counters'].get(
+            FIRST, {}).get(listener, {}).get('flows') == 8)
+        self.assertEqual(2, self.reported()['state']['health_checker'][
+            'checks'])
+
+    def wait_members(self, **names):
+        expected = {documents.uuid_of(name): state
+                    for name, state in names.items()}
+        self.wait(f'{names}', lambda: self.held()['members'] == expected)

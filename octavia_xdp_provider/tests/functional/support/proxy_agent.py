@@ -7,6 +7,7 @@ a directory: ``wanted.json`` holds what there is to be fetched,
 each load balancer. Without ``wanted.json`` the controller does not answer.
 """
 
+import dataclasses
 import json
 import os
 import pathlib
@@ -29,7 +30,7 @@ class Controller:
     def __init__(self, directory):
         self._wanted = pathlib.Path(directory, 'wanted.json')
         self._reported = pathlib.Path(directory, 'reported.json')
-        self._held, self._state = {}, None
+        self._held, self._counters, self._state = {}, {}, None
 
     def _read(self):
         return json.loads(self._wanted.read_bytes())
@@ -52,12 +53,14 @@ class Controller:
 
     def report(self, context, host, epoch, seq, report):
         self._held.update(report['held'])
+        self._counters.update(report['counters'])
         for key in report['gone']:
             self._held.pop(key, None)
         self._state = report['state'] or self._state
         new = self._reported.with_suffix('.new')
         new.write_text(json.dumps({
             'held': self._held, 'state': self._state,
+            'counters': self._counters,
             'process': os.getpid(), 'as_of': report['as_of']}))
         new.rename(self._reported)
         return {'taken': True, 'epoch': epoch, 'seq': seq}
@@ -82,7 +85,8 @@ def main():
     class Agent(service.ProxyAgent):
 
         def _make_parts(self):
-            return parts.Parts(secrets=Secrets(directory))
+            return dataclasses.replace(super()._make_parts(),
+                                       secrets=Secrets(directory))
 
     def make(conf):
         rpc.server(rpc.transport(conf), rpc.CONTROLLER_TOPIC, 'controller',
