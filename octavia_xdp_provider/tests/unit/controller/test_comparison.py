@@ -3,10 +3,16 @@
 
 from unittest import mock
 
+import fixtures
+
+from octavia_xdp_provider.contracts import changes
 from octavia_xdp_provider.contracts import spec
+from octavia_xdp_provider.controller import comparison
 from octavia_xdp_provider.controller.octavia import errors
+from octavia_xdp_provider.tests.support import proxied
 from octavia_xdp_provider.tests.unit import base
 from octavia_xdp_provider.tests.unit.controller import advancing
+from octavia_xdp_provider.tests.unit.controller import base as store_base
 from octavia_xdp_provider.tests.unit.controller import requesting
 
 
@@ -59,3 +65,63 @@ class TestCertificates(advancing.AdvanceTestCase):
 
     def test_without_certificates_octavia_is_asked_again(self):
         self.assertRaises(errors.OctaviaUnavailable, self.change_with)
+
+
+class TestLayer7(store_base.StoreTestCase):
+    """A change of policies whose message was lost."""
+
+    def setUp(self):
+        super().setUp()
+        self.octavia = store_base.FakeOctavia()
+        self.key, listener, pool = (proxied.uuid_of(name) for name in (
+            'load balancer', 'web', 'webs'))
+        self.document = spec.document(self.key, base.tree(
+            listeners={listener: {'protocol': 'HTTP', 'protocol_port': 80,
+                                  'default_pool_id': pool}},
+            pools={pool: {'protocol': 'HTTP', 'lb_algorithm': 'ROUND_ROBIN'}}))
+        self.store.load_balancers.create(self.document)
+        self.listener_id, = self.document['listeners']
+
+    def change(self, kind, action, key, parent, /, **fields):
+        self.document = changes.apply(self.document, {
+            'object': kind, 'action': action, 'object_id': key,
+            changes.PARENTS[kind]: parent, 'fields': fields})
+
+    def compare(self, deleted=()):
+        """Let Octavia commit the document; return what is PENDING here."""
+        self.octavia.commit(self.document, deleted=deleted)
+        self.store.sent_statuses.note_listed({self.key: 'later'})
+        comparison.Comparison(self.store, self.octavia).compare(
+            self.store.load_balancers.get(self.key))
+        row = self.store.load_balancers.get(self.key)
+        return {item[:2] for item in row.unconfirmed}, row.document
+
+    def test_lost_changes_of_policies_are_taken_over(self):
+        policy, other, rule = (proxied.uuid_of(name)
+                               for name in ('policy', 'other', 'rule'))
+        for key in (policy, other):
+            self.change('l7policy', 'create', key, self.listener_id,
+                        action='REJECT', position=1)
+        self.change('l7rule', 'create', rule, policy, type='PATH',
+                    compare_type='EQUAL_TO', value='/a')
+        pending, document = self.compare()
+        self.assertEqual(self.document, document)
+        self.assertLessEqual({
+            ('l7policy', policy), ('l7policy', other), ('l7rule', rule)},
+            pending)
+        # Of what is being deleted, DELETED has to be sent.
+        _pending, document = self.compare([('l7policy', other)])
+        self.change('l7policy', 'delete', other, self.listener_id)
+        self.assertEqual(self.document, document)
+        self.assertIn(('l7policy', other), {
+            item[:2] for item in self.store.load_balancers.get(
+                self.key).removed})
+
+    def test_what_breaks_a_rule_is_not_taken_over(self):
+        before = self.document
+        self.change('l7policy', 'create', proxied.uuid_of('policy'),
+                    self.listener_id, action='REDIRECT_TO_URL', position=1,
+                    redirect_url='https://example.com/ä')
+        log = self.useFixture(fixtures.FakeLogger())
+        self.assertEqual(before, self.compare()[1])
+        self.assertIn('redirect_url', log.output)
