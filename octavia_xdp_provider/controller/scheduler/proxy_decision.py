@@ -70,9 +70,19 @@ class ProxyDecider(decision.Decider):
     def _drains_anyway(self, balancer: rows.LoadBalancer, row: rows.Placement,
                        others: Iterable[rows.Placement]) -> bool:
         """Return whether a drain goes on, although other proxy nodes have yet
-        to apply a change, which may be that of the drain itself."""
+        to apply a change, which may be that of the drain itself.
+
+        That of an operator begins without a replacement if no node can be
+        one, and other proxy nodes serve.
+        """
+        others = list(others)
+        staying = [other for other in others if self._reason(other) is None]
         if row.draining_since is None:
-            return False
+            return (super()._drains_anyway(balancer, row, others)
+                    and bool(staying)
+                    and all(self.is_fine(balancer, other) for other in staying)
+                    and not self.candidates(
+                        balancer, [other.host for other in others]))
         reason = self._reason(row)
         if reason is not None:
             return reason is not moves.Reason.DEAD

@@ -107,6 +107,25 @@ class TestProxyDecision(unit.TestCase):
                                placed('c'))
             self.assertEqual((('b',), {}), (move.drain, move.remove))
 
+    def test_drain_does_not_wait_for_a_replacement_that_cannot_be(self):
+        for conditions, drained in (
+                ({'a': LIVE, 'b': DRAINING}, ('b',)),
+                ({'a': LIVE, 'b': DRAINING, 'c': DRAINING}, ('b',)),
+                ({'a': DRAINING, 'b': DRAINING}, ())):
+            move = self.decide(conditions, placed('a'), placed('b'))
+            self.assertEqual((drained, (), {}), (
+                (move.drain, move.add, move.remove) if move
+                else ((), (), {})))
+        # Not before the other one can take over.
+        self.assertIsNone(self.decide(
+            {'a': LIVE, 'b': DRAINING}, placed('a', synced=0), placed('b')))
+        draining = placed('b', draining_since=NOW)
+        self.assertIsNone(self.decide(
+            {'a': LIVE, 'b': DRAINING}, placed('a'), draining,
+            unused=('b',), now=NOW + DRAIN_S))
+        move = self.decide(dict.fromkeys('ab', LIVE), placed('a'), draining)
+        self.assertEqual(('b',), move.restore)
+
     def test_dead_proxy_leaves_once_its_replacement_has_the_change(self):
         conditions = {'a': LIVE, 'b': DEAD, 'c': LIVE}
         move = self.decide(conditions, placed('a'), placed('b'))
