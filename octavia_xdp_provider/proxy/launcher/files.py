@@ -132,9 +132,7 @@ class Files(run_directory.RunDirectory):
         runtime = self.runtime(identity)
         with contextlib.suppress(FileExistsError):
             runtime.mkdir(0o700)
-        # What HAProxy creates there belongs to the agent's group.
-        os.chown(runtime, number, os.stat(self.wanted).st_gid)
-        runtime.chmod(stat.S_ISGID | stat.S_IRWXU | stat.S_IRWXG)
+        _share(runtime, number, os.stat(self.wanted).st_gid)
 
     def take(self, identity: str, launch: proxy_launch.Launch) -> None:
         """Copy configuration and certificates, to be checked.
@@ -190,6 +188,21 @@ class Files(run_directory.RunDirectory):
         for path in (self.runtime(identity), self.private(identity)):
             shutil.rmtree(path, ignore_errors=True)
         self._state(identity).unlink(missing_ok=True)
+
+
+def _share(path: pathlib.Path, number: int, group: int) -> None:
+    """Make what HAProxy creates in a directory belong to the agent's group.
+
+    Without CAP_FSETID the kernel keeps that bit only if the directory's group
+    is an own one while it is set.
+    """
+    mode = stat.S_ISGID | stat.S_IRWXU | stat.S_IRWXG
+    found = path.stat()
+    if (found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode)) != (
+            number, group, mode):
+        os.chown(path, os.geteuid(), os.getegid())
+        path.chmod(mode)
+        os.chown(path, number, group)
 
 
 def _make(path: pathlib.Path, number: int) -> None:

@@ -6,6 +6,7 @@ import os
 import pathlib
 import sys
 
+from lab import paths
 from octavia_xdp_provider.process.agents import wanted
 from octavia_xdp_provider.tests.functional.support import private_systemd
 from octavia_xdp_provider.tests.functional.support import proxies
@@ -17,7 +18,21 @@ HERE = private_systemd.HERE
 NAMESPACE = 'octavia-xdp-proxy'
 RUN = f'/run/{NAMESPACE}'
 USER = 'octavia-xdp-proxy'
-UNIT, AGENT = 'proxy-launcher', 'proxy-agent'
+UNIT, AGENT, CHECKER = 'proxy-launcher', 'proxy-agent', 'proxy-checker'
+HEALTH = f'{RUN}/health'
+MONITOR = {
+    'id': documents.uuid_of('monitor'), 'admin_state_up': True, 'type': 'TCP',
+    'delay': 1, 'timeout': 1, 'max_retries': 1, 'max_retries_down': 1,
+    'http_method': 'GET', 'url_path': '/', 'expected_codes': '200',
+    'http_version': 1.0, 'domain_name': None}
+# Prints what HAProxy says of its members.
+ASK = f'''
+import socket
+client = socket.socket(socket.AF_UNIX)
+client.connect("{RUN}/runtime/{proxies.FIRST}/runtime.sock")
+client.sendall(b"show stat -1 4 -1\\n")
+print(b"".join(iter(lambda: client.recv(65536), b"")).decode())
+'''
 TEXT = '''
 global
     maxconn 100
@@ -53,12 +68,16 @@ class UnitsCase(waiting.Waiting, base.TestCase):
         super().setUp()
         if not os.path.exists(proxies.HAPROXY):
             self.skipTest('haproxy is not installed')
-        self.systemd = private_systemd.PrivateSystemd(self, {unit: (
-            f'{sys.executable} -m octavia_xdp_provider.cmd.{module} '
-            f'--config-file {HERE}/proxy.conf',
-            f'WorkingDirectory={private_systemd.CHECKOUT}')
-            for unit, module in ((UNIT, 'proxy_launcher'),
-                                 (AGENT, 'proxy_agent'))})
+        checker = private_systemd.for_all(paths.HEALTH_CHECKER)
+        self.systemd = private_systemd.PrivateSystemd(self, {
+            **{unit: (
+                f'{sys.executable} -m octavia_xdp_provider.cmd.{module} '
+                f'--config-file {HERE}/proxy.conf',
+                f'WorkingDirectory={private_systemd.CHECKOUT}')
+                for unit, module in ((UNIT, 'proxy_launcher'),
+                                     (AGENT, 'proxy_agent'))},
+            CHECKER: (f'{checker} run --checks {HEALTH}/checks --queue '
+                      f'{HEALTH}/queue --socket {HEALTH}/hc.sock', '')})
         # The agent is no root.
         self.systemd.directory.chmod(0o755)
         self.write('proxy.conf', (
@@ -145,6 +164,7 @@ class TestAgentUnit(UnitsCase):
         document = {**documents.web(members={'m': documents.member()},
                                     **more),
                     'id': proxies.FIRST, 'vip_address': proxies.VIP}
+        document['pools'][documents.uuid_of('webs')]['healthmonitor'] = MONITOR
         cached = self.systemd.directory / 'cached'
         wanted.Cache(str(cached)).save(wanted.Wanted(
             1, {proxies.FIRST: (1, document)}), {proxies.FIRST})
@@ -179,9 +199,36 @@ class TestAgentUnit(UnitsCase):
         self.assertEqual(state['pid'], self.state()['pid'])
         self.assertNotIn('Permission denied', self.systemd.log(AGENT))
 
-    def may(self, test, name):
+    def test_rights_of_the_checker_are_enough(self):
+        self.cache()
+        # It needs the namespace, and waits for what the agent makes.
+        for unit in (UNIT, CHECKER, AGENT):
+            self.systemd.systemctl('start', unit)
+        self.wait_running()
+        # There is no way to the member from the namespace.
+        self.wait('member is down', lambda: ',MAINT,' in self.systemd.run(
+            '/usr/bin/python3', '-c', ASK, check=False).stdout)
+        pid = self.systemd.shown(CHECKER, 'MainPID')
+        self.assertEqual(f'{USER}-hc\n', self.systemd.run(
+            'ps', '-o', 'user:32=', '-p', pid).stdout)
+        self.assertEqual(self.inode(f'/run/netns/{NAMESPACE}'),
+                         self.inode(f'/proc/{pid}/ns/net'))
+        # It shares nothing with HAProxy processes, which share nothing with
+        # it.
+        for path in (f'runtime/{proxies.FIRST}', 'wanted', 'secrets',
+                     'health/counters', 'health/checks'):
+            self.assertNotEqual(0, self.may('-w', path, f'{USER}-hc'), path)
+        self.assertNotEqual(0, self.may('-x', f'runtime/{proxies.FIRST}',
+                                        f'{USER}-hc'))
+        for unit in (AGENT, CHECKER):
+            self.assertNotIn('ermission denied', self.systemd.log(unit))
+
+    def inode(self, path):
+        return self.systemd.run('stat', '-L', '-c', '%i', path).stdout
+
+    def may(self, test, name, user=USER):
         return self.systemd.run(
-            'setpriv', f'--reuid={USER}', f'--regid={USER}', '--init-groups',
+            'setpriv', f'--reuid={user}', f'--regid={user}', '--init-groups',
             'test', test, f'{RUN}/{name}', check=False).returncode
 
 
