@@ -35,6 +35,28 @@ class TestProxied(tier_bed.TierBed):
         self.proxies['proxy1'].signal(signal.SIGCONT)
         self.wait_up(*tier_bed.PROXIES)
 
+    def test_connections_stay_with_a_proxy_that_drains(self):
+        """And with both when another LB node sees them, which has no memory of
+        those that began since: proxies hand these on to each other."""
+        clients = self.open_clients(24)
+        document = tier_bed.document()
+        for weights, taking in (({'proxy1': 0}, ['proxy2']),
+                                ({}, tier_bed.PROXIES)):
+            before = [self.ask(client)[1] for client in clients]
+            self.apply(tier_bed.proxied(document, **weights))
+            self.wait_up(*taking)
+            self.assertEqual(before, [self.ask(client)[1]
+                                      for client in clients])
+            later = self.open_clients(24)
+            self.assertEqual(set(taking), {self.ask(client)[1]
+                                           for client in later})
+            clients += later
+        before = [self.ask(client)[1] for client in clients]
+        for node in tier_bed.NODES:
+            self.route(node)
+            self.assertEqual(before, [self.ask(client)[1]
+                                      for client in clients])
+
     def test_death_of_haproxy_refuses_nobody(self):
         refused, broken, served = [], [], set()
         killed = self.proxies['proxy1'].signal(signal.SIGKILL)
@@ -60,11 +82,8 @@ class TestMove(tier_bed.TierBed):
 
     def clients(self):
         """Return connections, and who answers at each."""
-        clients = [self.open_client(vip) for _ in range(12)
-                   for vip in (tier_bed.VIP, tier_bed.VIP6)]
-        for client in clients:
-            self.addCleanup(client.close)
-        return [(client, self.ask(client)) for client in clients]
+        return [(client, self.ask(client))
+                for client in self.open_clients(24)]
 
     def assert_alive(self, clients):
         """See that all connections are where they were."""

@@ -65,10 +65,14 @@ def document(protocol='HTTP', **pool):
                 for web in WEBS}, **pool}}})
 
 
-def proxied(wanted, weight=1):
-    """Return the document once all proxies serve its listeners."""
+def proxied(wanted, **weights):
+    """Return the document once all proxies serve its listeners.
+
+    :param weights: of proxies, if they are not 1.
+    """
     return {**wanted, 'proxies': {
-        'nodes': {proxy: {'addresses': [address(proxy)], 'weight': weight}
+        'nodes': {proxy: {'addresses': [address(proxy)],
+                          'weight': weights.get(proxy, 1)}
                   for proxy in PROXIES},
         'listeners': list(wanted['listeners'])}}
 
@@ -191,6 +195,14 @@ class TierBed(hosts.HostsCase):
         """
         with contextlib.closing(self.open_client(vip)) as client:
             return self.ask(client)
+
+    def open_clients(self, count):
+        """Return connections, each to one of the VIPs."""
+        clients = [self.open_client((VIP, VIP6)[number % 2])
+                   for number in range(count)]
+        for client in clients:
+            self.addCleanup(client.close)
+        return clients
 
     def open_client(self, vip=VIP):
         client = http.client.HTTPConnection(vip, PORT)
