@@ -71,6 +71,11 @@ def number(row: Row, column: str) -> int:
     return int(value) if value.isdecimal() and len(value) < 20 else 0
 
 
+def kind(row: Row) -> int:
+    """Return FRONTENDS, BACKENDS or SERVERS."""
+    return {FRONTEND: FRONTENDS, BACKEND: BACKENDS}.get(row['svname'], SERVERS)
+
+
 def is_in_maintenance(row: Row) -> bool:
     return row['status'].startswith(_MAINTENANCE)
 

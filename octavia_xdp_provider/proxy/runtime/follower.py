@@ -75,7 +75,7 @@ class Follower:
             # One that is removed may have connections for long.
             self._processes.counters.keep({*pools, *backends})
             self._processes.kinds = answers.FRONTENDS | (
-                answers.BACKENDS if self.has_metrics else 0)
+                answers.BACKENDS | answers.SERVERS if self.has_metrics else 0)
         self.set_states(states)
 
     @property

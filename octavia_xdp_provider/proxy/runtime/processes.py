@@ -16,6 +16,7 @@ import dataclasses
 import os
 import pathlib
 import re
+import time
 
 from oslo_log import log as logging
 
@@ -27,6 +28,8 @@ from octavia_xdp_provider.proxy.runtime import totals
 LOG = logging.getLogger(__name__)
 
 _MASTER_SOCKET = re.compile(proxy_launch.MASTER_SOCKET_PATTERN)
+# Interval in seconds of comparing states with those that a process has.
+COMPARE_S = 30.0
 # HAProxy's own proxies are few.
 _ROWS_BESIDE = 16
 _STOPPED = 'STOP'
@@ -39,6 +42,7 @@ class Process:
     :ivar master: the name of its master's socket.
     :ivar rows: statistics as last read.
     :ivar servers: which of its servers are in maintenance.
+    :ivar compare_at: when that is read again.
     """
 
     pid: int
@@ -47,6 +51,7 @@ class Process:
     rows: list[answers.Row] = dataclasses.field(default_factory=list)
     servers: dict[answers.Server, bool] = dataclasses.field(
         default_factory=dict)
+    compare_at: float = 0.0
 
     def is_ending(self) -> bool:
         """Return whether it accepts no connections any more."""
@@ -67,7 +72,7 @@ class Processes:
     """Used by one thread's loop, and by one coroutine at a time.
 
     :param directory: of the load balancer's sockets.
-    :ivar kinds: which rows of statistics are read; servers always are.
+    :ivar kinds: which rows of statistics are wanted.
     :ivar rows: how many there are in the configuration.
     :ivar states: by member, whether it is to get no requests.
     """
@@ -175,12 +180,20 @@ class Processes:
     async def _read(self, process: Process) -> None:
         """Read statistics and set states; forget a process that has ended."""
         try:
+            now = time.monotonic()
+            is_comparison = now >= process.compare_at or bool(
+                self.kinds & answers.SERVERS)
             said, = await self._ask(process, [
-                f'show stat -1 {self.kinds | answers.SERVERS} -1'])
+                f'show stat -1 '
+                f'{self.kinds | (answers.SERVERS if is_comparison else 0)} '
+                '-1'])
             rows = answers.parse_statistics(said, self.rows + _ROWS_BESIDE)
-            process.rows = rows
-            process.servers = answers.maintenance(rows)
-            self.counters.take(process.pid, rows)
+            if is_comparison:
+                process.servers = answers.maintenance(rows)
+                process.compare_at = now + COMPARE_S
+            process.rows = [row for row in rows if answers.kind(row)
+                            & self.kinds]
+            self.counters.take(process.pid, process.rows)
             await self._set(process)
             if process.is_done():
                 await self._end(process)
