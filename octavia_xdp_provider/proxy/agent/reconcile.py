@@ -159,7 +159,7 @@ class Reconciler:
         except errors.Refused as error:
             known.error, known.is_final = _text(error), True
             LOG.error('The document of load balancer %s cannot be used: %s',
-                      key, error)
+                      key, known.error)
 
     def _apply(self, key: str, known: _Known) -> bool:
         """Plan a load balancer, and have that run; return whether its report

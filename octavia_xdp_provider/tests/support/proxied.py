@@ -25,6 +25,13 @@ def member(address='198.18.10.11', **more):
             'monitor_port': None, **more}
 
 
+def monitor(**more):
+    return {'id': uuid_of('monitor'), 'admin_state_up': True, 'type': 'TCP',
+            'delay': 1, 'timeout': 1, 'max_retries': 1, 'max_retries_down': 1,
+            'http_method': 'GET', 'url_path': '/', 'expected_codes': '200',
+            'http_version': 1.0, 'domain_name': None, **more}
+
+
 def pool(members=(), **more):
     """:param members: by name."""
     return {'admin_state_up': True, 'protocol': 'HTTP',

@@ -280,11 +280,7 @@ class TestProxyAgent(proxies.ProxiesCase):
         pool = wanted['pools'][documents.uuid_of('webs')]
         pool['members'][documents.uuid_of('n')] = documents.member(
             proxies.OTHER_MEMBER)
-        pool['healthmonitor'] = {
-            'id': documents.uuid_of('monitor'), 'admin_state_up': True,
-            'type': 'HTTP', 'delay': 1, 'timeout': 1, 'max_retries': 1,
-            'max_retries_down': 1, 'http_method': 'GET', 'url_path': '/',
-            'expected_codes': '200', 'http_version': 1.0, 'domain_name': None}
+        pool['healthmonitor'] = documents.monitor(type='HTTP')
         self.serve(wanted)
         self.start_checker()
         self.wait_members(m='up', n='up')

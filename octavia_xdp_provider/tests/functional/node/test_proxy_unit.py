@@ -20,11 +20,6 @@ RUN = f'/run/{NAMESPACE}'
 USER = 'octavia-xdp-proxy'
 UNIT, AGENT, CHECKER = 'proxy-launcher', 'proxy-agent', 'proxy-checker'
 HEALTH = f'{RUN}/health'
-MONITOR = {
-    'id': documents.uuid_of('monitor'), 'admin_state_up': True, 'type': 'TCP',
-    'delay': 1, 'timeout': 1, 'max_retries': 1, 'max_retries_down': 1,
-    'http_method': 'GET', 'url_path': '/', 'expected_codes': '200',
-    'http_version': 1.0, 'domain_name': None}
 # Prints what HAProxy says of its members.
 ASK = f'''
 import socket
@@ -164,7 +159,8 @@ class TestAgentUnit(UnitsCase):
         document = {**documents.web(members={'m': documents.member()},
                                     **more),
                     'id': proxies.FIRST, 'vip_address': proxies.VIP}
-        document['pools'][documents.uuid_of('webs')]['healthmonitor'] = MONITOR
+        document['pools'][documents.uuid_of('webs')]['healthmonitor'] = (
+            documents.monitor())
         cached = self.systemd.directory / 'cached'
         wanted.Cache(str(cached)).save(wanted.Wanted(
             1, {proxies.FIRST: (1, document)}), {proxies.FIRST})

@@ -23,6 +23,10 @@ FIRST, SECOND = documents.uuid_of('first'), documents.uuid_of('second')
 MEMBER = documents.uuid_of('m1')
 NODE = plans.Node('proxy1', (2, 6), connections=100, threads=1,
                   memory_bytes=1 << 26, cpu_weight=100, stop_after_s=30)
+# Of the launcher, of a load balancer that runs.
+STATE = {'phase': 'running', 'configuration_hash': None, 'pid': None,
+         'certificates': None, 'restarts': 0, 'listening': True,
+         'error': None, 'judged_hash': None}
 NUMBERS = range(70000, 70004)
 
 
@@ -140,10 +144,9 @@ class NodeTestCase(base.TestCase):
         """
         launch = self.launch(key)
         state = {
-            'phase': 'running', 'pid': 7, 'restarts': 0, 'listening': True,
-            'configuration_hash': launch['configuration_hash'],
-            'certificates': launch['certificates'], 'error': None,
-            'judged_hash': launch['configuration_hash'], **more}
+            **STATE, 'certificates': launch['certificates'],
+            **dict.fromkeys(('configuration_hash', 'judged_hash'),
+                            launch['configuration_hash']), **more}
         path = self.top / 'run' / 'state' / f'{key}.json'
         new = path.with_suffix('.new')
         new.write_text(json.dumps(state))

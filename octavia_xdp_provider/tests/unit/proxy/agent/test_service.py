@@ -18,7 +18,7 @@ from octavia_xdp_provider.proxy.agent import service
 from octavia_xdp_provider.tests.support import proxied as documents
 from octavia_xdp_provider.tests.unit import base
 from octavia_xdp_provider.tests.unit.controller import base as store_base
-from octavia_xdp_provider.tests.unit.proxy.agent import test_states
+from octavia_xdp_provider.tests.unit.proxy.agent import node
 
 ID = documents.uuid_of('load balancer')
 WEB, WEBS = documents.uuid_of('web'), documents.uuid_of('webs')
@@ -80,7 +80,7 @@ class TestProxyAgent(store_base.StoreTestCase):
     def answer(self, **more):
         """Answer as the launcher, with what is wanted or ``more``."""
         launch = self.launch()
-        state = {**test_states.STATE, 'certificates': launch['certificates'],
+        state = {**node.STATE, 'certificates': launch['certificates'],
                  **dict.fromkeys(('configuration_hash', 'judged_hash'),
                                  launch['configuration_hash']), **more}
         new = self.run_directory / 'new'

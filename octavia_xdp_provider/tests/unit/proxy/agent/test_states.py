@@ -14,10 +14,7 @@ from octavia_xdp_provider.proxy.agent import states
 from octavia_xdp_provider.proxy.agent import watch
 from octavia_xdp_provider.tests.support import waiting
 from octavia_xdp_provider.tests.unit import base
-
-STATE = {'phase': 'running', 'configuration_hash': None, 'pid': None,
-         'certificates': None, 'restarts': 0, 'listening': True,
-         'error': None, 'judged_hash': None}
+from octavia_xdp_provider.tests.unit.proxy.agent import node
 
 
 class StatesCase(waiting.Waiting, base.TestCase):
@@ -29,7 +26,7 @@ class StatesCase(waiting.Waiting, base.TestCase):
 
     def write(self, key, **more):
         new = self.directory / f'.{key}'
-        new.write_text(json.dumps({**STATE, **more}))
+        new.write_text(json.dumps({**node.STATE, **more}))
         new.rename(self.directory / f'{key}.json')
 
 
