@@ -1,44 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Scheduler and controllers move load balancers between proxy nodes."""
 
-from octavia_xdp_provider.contracts import spec
-from octavia_xdp_provider.controller.store import models
 from octavia_xdp_provider.controller.store import rows
-from octavia_xdp_provider.tests.unit import base
-from octavia_xdp_provider.tests.unit.controller import advancing
+from octavia_xdp_provider.tests.unit.controller import proxied_nodes
 
 DRAIN_S = 60  # [placement] proxy_drain_time
 LB_NODES = ('a', 'b')
 
 
-class TestProxyPlacement(advancing.AdvanceTestCase):
-    """LB nodes a and b, proxy nodes p, q and r; each load balancer wants two
-    of each."""
-
-    def setUp(self):
-        super().setUp()
-        for number, host in enumerate('pqr'):
-            self.store.nodes.register(host, role=rows.PROXY,
-                                      addresses=[f'192.0.2.{number}'])
-            self.seen(host, {})
-        self.set_conditions(p='live', q='live', r='live')
-
-    def create(self, protocol='HTTP'):
-        tree = base.tree()
-        tree['listeners']['listener']['protocol'] = protocol
-        document = spec.document('lb', tree)
-        self.octavia.commit(document)
-        self.store.load_balancers.create(document)
-        self.work()
+class TestProxyPlacement(proxied_nodes.ProxiedNodesTestCase):
+    """LB nodes a and b, proxy nodes p, q and r."""
 
     def on(self, role=rows.PROXY):
         return {row.host for row in self.store.placements.select(['lb'])
                 if row.role == role and row.removed_generation is None}
-
-    def weights(self):
-        held = self.document().get('proxies')
-        return held and {host: node['weight']
-                         for host, node in held['nodes'].items()}
 
     def report_all(self, *without):
         """All nodes but these fetch, apply and report; several times, as one
@@ -114,9 +89,7 @@ class TestProxyPlacement(advancing.AdvanceTestCase):
 
     def test_proxies_leave_when_no_listener_needs_them(self):
         self.served()
-        self.store.load_balancers.change('lb', lambda document: {
-            **document, 'listeners': {'listener': {
-                **document['listeners']['listener'], 'protocol': 'TCP'}}})
+        self.set_protocol('TCP')
         self.work()
         self.report_all()
         self.assertIsNone(self.weights())
@@ -128,9 +101,7 @@ class TestProxyPlacement(advancing.AdvanceTestCase):
     def test_proxies_come_when_a_listener_needs_them(self):
         self.create('TCP')
         self.report_all()
-        self.store.load_balancers.change('lb', lambda document: {
-            **document, 'listeners': {'listener': {
-                **document['listeners']['listener'], 'protocol': 'HTTP'}}})
+        self.set_protocol('HTTP')
         self.work()
         self.report_all()
         self.assertEqual(dict.fromkeys(self.on(), 1), self.weights())
@@ -138,9 +109,7 @@ class TestProxyPlacement(advancing.AdvanceTestCase):
 
     def test_failover_replaces_the_nodes_of_both_tiers(self):
         *_, third = self.served()
-        with self.store.database.write() as session:
-            session.query(models.Placement).update({'replace': True})
-        self.store.work.mark(['lb'])
+        self.fail_over()
         self.work()
         self.report_all()
         self.assertIn(third, self.on())
