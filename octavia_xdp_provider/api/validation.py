@@ -65,10 +65,11 @@ _FIELDS = {'loadbalancer': shape.Shape(_load_balancer(
 
 def read(given: object, policy: address_policy.AddressPolicy | None = None
          ) -> spec.Document:
-    """Check and complete a document that another process or version wrote.
+    """Check and complete a document that LB nodes are sent.
 
-    :raises Refused: the document is malformed, is not supported, or has a
-        newer version, whose fields would be ignored.
+    :raises Refused: the document is malformed, is not supported, has a newer
+        version, whose fields would be ignored, or a listener that LB nodes
+        cannot serve as it asks.
     """
     document = shape.check_version(given, spec.VERSION, _DOCUMENT)
     if document['version'] < spec.VERSION:
@@ -77,6 +78,10 @@ def read(given: object, policy: address_policy.AddressPolicy | None = None
             raise errors.Refused('id', 'it is missing', 'give it')
         document = cast(spec.Fields, spec.complete(document))
     complete = cast(spec.Document, document)
+    _DOCUMENT.check(complete)
+    for name, value in tiers.causes(complete):
+        raise errors.Refused(name, f'{value} is for proxy nodes to serve',
+                             'send LB nodes their own view of the document')
     validate(complete, policy)
     return complete
 

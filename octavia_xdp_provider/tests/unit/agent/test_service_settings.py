@@ -119,7 +119,7 @@ class TestServiceSettings(planning.PlanTestCase):
                 ({'idle_timeout': 70000}, None, 'flavor', 'idle_timeout'),
                 ({'new_flow_rate': -1}, None, 'flavor', 'new_flow_rate'),
                 ({}, {'type': 'APP_COOKIE'}, 'session_persistence',
-                 'SOURCE_IP'),
+                 'their own view'),
                 ({}, {'persistence_timeout': 70000}, 'persistence_timeout',
                  'at most 16000'),
                 ({}, {'persistence_granularity': '255.0.255.0'},

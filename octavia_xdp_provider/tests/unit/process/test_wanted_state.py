@@ -8,6 +8,7 @@ from unittest import mock
 from octavia_xdp_provider.agent import forwarding
 from octavia_xdp_provider.api import validation
 from octavia_xdp_provider.contracts import address_policy
+from octavia_xdp_provider.contracts import changes
 from octavia_xdp_provider.contracts import errors
 from octavia_xdp_provider.contracts import spec
 from octavia_xdp_provider.health import checks_file
@@ -25,11 +26,13 @@ OPTIONAL = {'name', 'project_id', 'subnet_id', 'vip_port_id',
             'vip_subnet_id', 'vip_network_id', 'availability_zone',
             'tunnel', 'key', 'keys', 'additional_keys', 'mtu', 'way',
             'takes_alternative', 'patience', 'announcing'}
+# Fields about proxies.
+OF_PROXIES = {'proxies', 'moved', 'leaving', 'cookie_name'}
 METADATA = ('flavor',), ('availability_zone',)
 
 
 def full_document():
-    """A document in which every field is set."""
+    """A document in which every field of layer 4 is set."""
     document = base.document(
         vip_port_id='p', vip_subnet_id='s', vip_network_id='n',
         flavor={'encapsulation': 'gue'}, announcing=['node1', 'node2'])
@@ -87,7 +90,10 @@ class TestDocument(base.TestCase):
                 (spec.Tunnel, pool['members']['m2']['tunnel']),
                 (spec.SessionPersistence, pool['session_persistence']),
                 (spec.HealthMonitor, pool['healthmonitor'])):
-            self.assertEqual(set(kind.__annotations__), set(part))
+            layer_7 = spec.L7_DEFAULTS.get(kind.__name__.lower(), {})
+            self.assertEqual(
+                set(kind.__annotations__) - layer_7.keys() - OF_PROXIES,
+                set(part))
 
     def reasons(self, paths, change, name=()):
         """Yield why each changed path is refused; errors name the path."""
@@ -262,8 +268,7 @@ class TestVersions(base.TestCase):
 class TestChange(base.TestCase):
 
     def change(self, kind, action, **more):
-        owner = ('pool_id' if kind in ('member', 'healthmonitor')
-                 else 'load_balancer_id')
+        owner = changes.PARENTS.get(kind, 'load_balancer_id')
         return {'object': kind, 'action': action, 'object_id': 'x',
                 owner: 'y', **more}
 
@@ -323,10 +328,11 @@ class TestChange(base.TestCase):
                 ('object_id', self.change('pool', 'delete') | {
                     'object_id': None}),
                 ('object', {}),
-                ('object', self.change('l7policy', 'create')),
+                ('object', self.change('flavor', 'create')),
                 ('action', self.change('pool', 'destroy'))):
             self.assertEqual(name, self.refused(change).option)
-        for kind, name in (('member', 'pool_id'),
+        for kind, name in (('member', 'pool_id'), ('l7rule', 'l7policy_id'),
+                           ('l7policy', 'listener_id'),
                            ('listener', 'load_balancer_id')):
             change = self.change(kind, 'delete')
             del change[name]
