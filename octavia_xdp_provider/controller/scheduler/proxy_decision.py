@@ -86,9 +86,8 @@ class ProxyDecider(decision.Decider):
         reason = self._reason(row)
         if reason is not None:
             return reason is not moves.Reason.DEAD
-        staying = sum(self._reason(other) is None
-                      and other.draining_since is None for other in others)
-        return staying >= self.wanted(balancer)
+        serving = [other for other in staying if other.draining_since is None]
+        return len(serving) >= self.wanted(balancer)
 
 
 def unused(balancer: rows.LoadBalancer, placements: Collection[rows.Placement],
