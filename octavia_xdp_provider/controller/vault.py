@@ -23,6 +23,7 @@ from octavia_xdp_provider.contracts import errors
 from octavia_xdp_provider.contracts import sealed
 from octavia_xdp_provider.contracts import spec
 from octavia_xdp_provider.controller.store import bundles as stored
+from octavia_xdp_provider.process import ages
 
 LOG = logging.getLogger(__name__)
 
@@ -107,7 +108,7 @@ class Vault:
         period_s = self._options.ticket_rotation
         former, missed = None, bundles.TICKET_KEYS
         if row is not None and row.expires_at is not None:
-            missed = 1 + max(0, int((now - row.expires_at) // period_s))
+            missed = 1 + int(ages.age(row.expires_at, now) // period_s)
         if row is not None and missed < bundles.TICKET_KEYS:
             try:
                 former = self.storage().decrypt(row.ciphertext)
