@@ -17,6 +17,9 @@ from lab.control import mariadb
 from lab.control import neutron
 from lab.control import rabbitmq
 from lab.control import server
+from octavia_xdp_provider.bundles import key_file
+from octavia_xdp_provider.bundles import sealing
+from octavia_xdp_provider.bundles import storage
 from octavia_xdp_provider.config import options as product_options
 from octavia_xdp_provider.controller.store import queries
 from octavia_xdp_provider.controller.store import schema
@@ -111,7 +114,11 @@ def configure_provider(lab, options=None):
     }
     ini.write(driver_configuration(lab), both, {
         'DEFAULT': {'transport_url': rabbitmq.driver_url(lab)},
+        'secrets': {'controller_public_key': sealing.KeyPair.load(
+            _key_file(lab, 'private-key')).public},
     }, options or {})
+    key_file.create(_key_file(lab, 'keys'),
+                    f'{storage.generate_key()}\n'.encode())
     # Both run on one host, but need different names.
     ini.write(_second_configuration(lab), {
         'DEFAULT': {'host': f'{paths.CONTROL}-2'},
@@ -119,6 +126,8 @@ def configure_provider(lab, options=None):
     ini.write(provider_configuration(lab), both, {
         'DEFAULT': {'transport_url': rabbitmq.controller_url(lab)},
         'nodes': {'transport_url': rabbitmq.nodes_url(lab)},
+        'secrets': {'private_key_file': _key_file(lab, 'private-key'),
+                    'keys_file': _key_file(lab, 'keys')},
         'database': {'connection': mariadb.url(lab, mariadb.CONTROLLERS)},
         'controller': {
             'listen': _metrics(DRIVER_AGENT),
@@ -136,6 +145,12 @@ def configure_provider(lab, options=None):
                     'region_name': keystone.REGION,
                     'valid_interfaces': 'internal'},
     }, options or {})
+
+
+def _key_file(lab, name):
+    directory = lab.host_directory(paths.CONTROL) / 'secrets'
+    directory.mkdir(mode=0o700, exist_ok=True)
+    return directory / name
 
 
 def register_node(lab, node):

@@ -102,8 +102,8 @@ def start_all(lab, options=None):
         return
     with progress.step('starting the proxy nodes'):
         for node in nodes:
-            register(lab, node)
             configure(lab, node, options)
+            register(lab, node)
             start(lab, node)
 
 
@@ -146,9 +146,15 @@ def _decapsulate(lab, host):
 
 
 def register(lab, node):
-    """Register a proxy node, which already has credentials."""
+    """Register a proxy node, which already has credentials, and its public
+    key."""
+    (lab.host_directory(node) / 'state').mkdir(mode=0o700, exist_ok=True)
+    key = processes.run(lab, node, [
+        _program('octavia-xdp-proxy-agent'), '--config-file',
+        configuration(lab, node), '--public-key']).stdout.strip()
     octavia.manage(lab, 'node', 'create', node, '--role', 'proxy',
-                   '--address', address(node), '--address', address(node, 6))
+                   '--address', address(node), '--address', address(node, 6),
+                   '--public-key', key)
 
 
 def configure(lab, node, options=None):
