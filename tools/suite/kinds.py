@@ -53,6 +53,7 @@ LONG = (
     Kind('fault-matrix-3', 'each of them cut off for 3 minutes', 2400),
     Kind('isolation', 'a hostile tenant, hostile VMs and stolen machines '
          'beside others', 600),
+    Kind('proxies', 'layer 7 by proxy nodes, and what fails there', 600),
     Kind('ovn', 'members on hypervisors with OVN', 1500),
     Kind('bench', 'test beds, their traffic and what it is sent through',
          1620),
@@ -79,8 +80,8 @@ BY_NAME = {kind.name: kind for kind in SHORT + LONG}
 # Parts with tests in Python, which regular expressions can select.
 PYTHON = ('unit-python', 'packets', 'functional-node', 'functional-control',
           'functional-bench', 'e2e-tenant', 'e2e-faults', 'e2e-isolation',
-          'e2e-isolation-vms', 'e2e-ovn', 'e2e-bench', 'functional-testbed',
-          'e2e-testbed', 'release')
+          'e2e-isolation-vms', 'e2e-proxies', 'e2e-ovn', 'e2e-bench',
+          'functional-testbed', 'e2e-testbed', 'release')
 
 
 def kernels():

@@ -64,6 +64,7 @@ LONG_TESTS = (
       for number in (1, 2, 3)),
     _long('e2e-isolation', 'isolation', *_BUILT, lane='faults'),
     _long('e2e-isolation-vms', 'isolation', *_BUILT, lane='faults'),
+    _long('e2e-proxies', 'proxies', *_BUILT, lane='tenant'),
     _long('e2e-ovn', 'ovn', *_BUILT),
     _long('unit-bench', 'bench', 'python', 'datapath', lane='guests'),
     _long('functional-bench-long', 'bench', 'python', 'datapath'),

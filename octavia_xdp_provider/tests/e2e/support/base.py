@@ -294,9 +294,7 @@ class LabTestCase(waiting.Waiting, unittest.TestCase):
 
     def manage(self, *words):
         """What octavia-xdp-manage says."""
-        return processes.run(self.lab, paths.CONTROL, [
-            paths.VENV / 'bin' / 'octavia-xdp-manage', '--config-file',
-            lab_octavia.provider_configuration(self.lab), *words]).stdout
+        return lab_octavia.manage(self.lab, *words)
 
     def managed(self, *words):
         """What its JSON says."""
