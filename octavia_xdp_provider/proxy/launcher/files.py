@@ -197,8 +197,8 @@ def _share(path: pathlib.Path, number: int, group: int) -> None:
     is an own one while it is set.
     """
     mode = stat.S_ISGID | stat.S_IRWXU | stat.S_IRWXG
-    found = path.stat()
-    if (found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode)) != (
+    status = path.stat()
+    if (status.st_uid, status.st_gid, stat.S_IMODE(status.st_mode)) != (
             number, group, mode):
         os.chown(path, os.geteuid(), os.getegid())
         path.chmod(mode)

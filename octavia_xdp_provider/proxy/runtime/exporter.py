@@ -122,9 +122,9 @@ def _bind(directory: pathlib.Path) -> tuple[socket.socket, int]:
         file = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC,
                        dir_fd=parent)
         try:
-            found = os.fstat(file)
-            if not stat.S_ISSOCK(found.st_mode) or (
-                    found.st_uid != os.geteuid()):
+            status = os.fstat(file)
+            if not stat.S_ISSOCK(status.st_mode) or (
+                    status.st_uid != os.geteuid()):
                 raise PermissionError('another file took its place')
             os.chmod(f'/proc/self/fd/{file}', _SOCKET_MODE)
         finally:
@@ -135,4 +135,4 @@ def _bind(directory: pathlib.Path) -> tuple[socket.socket, int]:
         raise
     finally:
         os.close(parent)
-    return listening, found.st_ino
+    return listening, status.st_ino

@@ -51,9 +51,9 @@ async def connect(directory: pathlib.Path, name: str,
     except OSError as error:
         raise Unreachable(f'{name}: {error.strerror}') from error
     try:
-        found = os.fstat(file)
-        if not stat.S_ISSOCK(found.st_mode) or (
-                found.st_uid != os.stat(directory).st_uid):
+        status = os.fstat(file)
+        if not stat.S_ISSOCK(status.st_mode) or (
+                status.st_uid != os.stat(directory).st_uid):
             raise Unreachable(f'{name} is no socket of this load balancer')
         reader, writer = await asyncio.wait_for(
             asyncio.open_unix_connection(f'/proc/self/fd/{file}',

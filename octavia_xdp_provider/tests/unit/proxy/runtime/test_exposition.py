@@ -29,11 +29,11 @@ class TestNames(base.TestCase):
         assert octavia and octavia.origin
         text = (pathlib.Path(octavia.origin).parent
                 / 'cmd/prometheus_proxy.py').read_text()
-        theirs = set(re.findall(r'\("(octavia_\w+) ', text))
-        self.assertIn('octavia_listener_status', theirs)
-        self.assertEqual(set(), set(metric_names.names()) - theirs)
+        octavia_names = set(re.findall(r'\("(octavia_\w+) ', text))
+        self.assertIn('octavia_listener_status', octavia_names)
+        self.assertEqual(set(), set(metric_names.names()) - octavia_names)
         self.assertEqual(set(), {
-            name for name in theirs - set(metric_names.names())
+            name for name in octavia_names - set(metric_names.names())
             if not _LEFT_OUT.fullmatch(name)})
 
     def test_counters_are_kept_over_processes(self):
