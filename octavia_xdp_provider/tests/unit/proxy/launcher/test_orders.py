@@ -38,7 +38,8 @@ class TestOrders(OrdersCase):
 
     def test_order_is_read(self):
         wanted = self.write()
-        self.assertEqual((wanted, None), self.read())
+        self.assertEqual((wanted, None, wanted['configuration_hash']),
+                         self.read())
         self.assertIsNone(orders.read(self.top, world.identity_of(2),
                                       NUMBERS))
 
@@ -66,9 +67,9 @@ class TestOrders(OrdersCase):
                  'members.0.port')):
             with self.subTest(changed):
                 self.write(**changed)
-                launch, problem = self.read()
-                self.assertIsNone(launch)
-                self.assertIn(expected, problem)
+                order = self.read()
+                self.assertIsNone(order.launch)
+                self.assertIn(expected, order.problem)
 
     def test_files_that_are_none_are_refused(self):
         path = self.directory / proxy_launch.LAUNCH
