@@ -250,11 +250,34 @@ class Reconciler:
         if error is None and known.plan is not None:
             has_ended, error = _outcome(known.plan.launch,
                                         self._states.by_id.get(key))
+        if not has_ended and before is not None:
+            return {**before, 'members': members}
         if not has_ended:
-            return before and {**before, 'members': members}
+            generation, error = self._served(key, generation), None
+            if not generation:
+                return None
+        elif error is None and known.plan is not None:
+            self._keep_generation(key, generation)
         return {'generation': generation, 'members': members,
                 'announced': False,
                 'error': error and _shortened(error)}
+
+
+    def _served(self, key: str, newest: int) -> int:
+        """Return the generation that was served when the last agent ended, if
+        HAProxy serves; 0 otherwise."""
+        state, generation = (self._states.by_id.get(key),
+                             self._records.generation(key))
+        if state is None or not state['listening'] or generation > newest:
+            return 0
+        return generation
+
+    def _keep_generation(self, key: str, generation: int) -> None:
+        try:
+            self._records.keep_generation(key, generation)
+        except OSError as error:
+            LOG.error('The record of load balancer %s cannot be written: %s',
+                      key, _text(error))
 
 
 def _outcome(launch: proxy_launch.Launch, state: proxy_launch.State | None

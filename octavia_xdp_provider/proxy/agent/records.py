@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the agent keeps of each load balancer: its number, and which members
-its configuration has as down.
+"""What the agent keeps of each load balancer: its number, which members its
+configuration has as down, and which generation is served.
 
 The number is the uid of its HAProxy processes. A load balancer keeps it as
 long as anything of it may run. Which members were down when a configuration
 was rendered is kept so that a restarted agent renders the same text: another
-one would be a reload.
+one would be a reload. The last generation that was served is kept for the
+first reports of a restarted agent: it may have to wait for secrets before it
+knows what should run, and controllers would think that nothing does.
 
 Each load balancer has a file. It is written before anything that depends on
 it.
@@ -30,10 +32,12 @@ _MODE = 0o600
 
 
 class Record(NamedTuple):
-    """:ivar number: uid. :ivar down: sorted ids of members."""
+    """:ivar number: uid. :ivar down: sorted ids of members. :ivar generation:
+        the last one that HAProxy served, 0 if there is none."""
 
     number: int
     down: tuple[str, ...] = ()
+    generation: int = 0
 
 
 class NoNumber(Exception):
@@ -70,7 +74,8 @@ class Records:
             try:
                 saved = json.loads(path.read_bytes())
                 record = Record(int(saved['number']),
-                                tuple(map(str, saved['down'])))
+                                tuple(map(str, saved['down'])),
+                                int(saved['generation']))
             except (OSError, ValueError, KeyError, TypeError) as error:
                 LOG.error('%s cannot be used (%s); the load balancer may get '
                           'another number, and a reload.', path, error)
@@ -120,6 +125,20 @@ class Records:
         :raises OSError: the record cannot be written.
         """
         record = self.of(key)._replace(down=tuple(sorted(down)))
+        if record != self._records[key]:
+            self._save(key, record)
+
+    def generation(self, key: str) -> int:
+        """Return the last generation that HAProxy served, or 0."""
+        record = self._records.get(key)
+        return record.generation if record else 0
+
+    def keep_generation(self, key: str, generation: int) -> None:
+        """Note which generation HAProxy serves.
+
+        :raises OSError: the record cannot be written.
+        """
+        record = self.of(key)._replace(generation=generation)
         if record != self._records[key]:
             self._save(key, record)
 

@@ -220,6 +220,32 @@ class TestRestart(node.NodeTestCase):
         self.assertEqual((1, None), self.held())
         self.assertIsNone(self.held(SECOND))
 
+    def test_what_serves_is_reported_before_secrets_are_here(self):
+        """Controllers forget what a complete report does not have."""
+        document = node.document(protocol='TERMINATED_HTTPS',
+                                 default_tls_bundle=BUNDLE)
+        self.secrets.contents = {f'{BUNDLE}.pem': b'secret'}
+        self.run_pass(document)
+        self.answer()
+        for wanted in (document, node.document(
+                protocol='TERMINATED_HTTPS', default_tls_bundle=BUNDLE,
+                connection_limit=7)):
+            self.secrets.contents = None
+            self.restart()
+            self.run_pass(wanted)
+            self.assertEqual((1, None), self.held())
+        self.secrets.contents = {f'{BUNDLE}.pem': b'secret'}
+        self.run_pass(wanted)
+        self.assertEqual((1, None), self.held())
+        self.answer()
+        self.assertEqual((3, None), self.held())
+        # Nothing serves any more.
+        self.secrets.contents = None
+        self.answer(listening=False)
+        self.restart()
+        self.run_pass(wanted)
+        self.assertIsNone(self.held())
+
     def test_member_that_goes_down_is_no_reason_for_a_reload(self):
         self.run_pass(node.document())
         before = self.statuses()
