@@ -61,8 +61,8 @@ def parse_information(text: str) -> Row:
 
 def parse_workers(text: str) -> list[int]:
     """Return the process ids of all workers of a master ("show proc")."""
-    return [int(found[1]) for found in map(_PROCESS.match, text.splitlines())
-            if found]
+    return [int(matched[1]) for matched
+            in map(_PROCESS.match, text.splitlines()) if matched]
 
 
 def number(row: Row, column: str) -> int:

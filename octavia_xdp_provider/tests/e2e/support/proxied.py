@@ -85,21 +85,22 @@ class ProxiedCase(base.LabTestCase):
 
     def processes_of(self, balancer):
         """Proxy node → ids of the HAProxy processes of a load balancer."""
-        return {node: found for node in self.nodes if (
-            found := proxies.processes_of(self.lab, node).get(balancer.id))}
+        return {node: running for node in self.nodes if (
+            running := proxies.processes_of(self.lab, node).get(balancer.id))}
 
     def state(self, node, balancer):
         return proxies.states(self.lab, node).get(balancer.id, {})
 
     def remains(self, balancer):
         """Names of all that proxy nodes have of a load balancer."""
-        found = [f'process of {node}' for node in self.processes_of(balancer)]
+        remaining = [f'process of {node}'
+                     for node in self.processes_of(balancer)]
         for node in self.nodes:
             run = proxies.run_directory(self.lab, node)
-            found += [str(path) for path in run.rglob(f'*{balancer.id}*')]
-            found += [f'{node}: {line}' for line in self.local_routes(node)
+            remaining += [str(path) for path in run.rglob(f'*{balancer.id}*')]
+            remaining += [f'{node}: {line}' for line in self.local_routes(node)
                       if balancer.vip_address in line.split()]
-        return found
+        return remaining
 
     def local_routes(self, node):
         """Routes by which a traffic namespace accepts packets to VIPs."""
