@@ -4,6 +4,7 @@
 #   make demo          a tenant's load balancer, from the CLI to packets
 #   make demo KEEP=1   the same, and leave it up
 #   make demo MEMBERS=vms  with unmodified VMs of two tenants, on hypervisors
+#   make demo L7=1     with proxy nodes: HTTP, L7 policies, cookies
 #   make demo HORIZON=1    the first, and then in Horizon, with a real browser
 #   make demo-down     end a demonstration that was left up
 #   make test          linters and tests, before a change is pushed
@@ -49,7 +50,7 @@ demo: .root setup
 	@exec $(PYTHON) -m lab.horizon --name demo --existing $(if $(KEEP),--keep)
 else
 demo: .root setup
-	@exec $(PYTHON) -m lab.demo $(if $(KEEP),--keep) $(if $(MEMBERS),--members $(MEMBERS))
+	@exec $(PYTHON) -m lab.demo $(if $(KEEP),--keep) $(if $(MEMBERS),--members $(MEMBERS)) $(if $(L7),--l7)
 endif
 
 demo-down: .root

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The demonstration: a tenant's load balancer, from CLI to packets.
 
-    python -m lab.demo [--members servers | vms] [--keep | --keep-lab]
+    python -m lab.demo [--members servers | vms | --l7] [--keep | --keep-lab]
 
 Every step prints what it does and its result, which are also written to
-build/demo.json, or build/demo-vms.json (lab/ovn/demo.py). The exit status is 0
-only if every step succeeded.
+build/demo.json, build/demo-vms.json (lab/ovn/demo.py) or build/demo-l7.json
+(lab/demo_l7.py). The exit status is 0 only if every step succeeded.
 """
 
 import argparse
@@ -14,6 +14,7 @@ import sys
 import time
 
 from lab import cloud
+from lab import demo_l7
 from lab import demo_steps
 from lab import deployment
 from lab import namespaces
@@ -235,10 +236,13 @@ def main():
     parser = argparse.ArgumentParser(prog='python -m lab.demo',
                                      description=__doc__)
     parser.add_argument('--name', default='demo', help='the lab (demo)')
-    parser.add_argument('--members', default=SERVERS,
-                        choices=(SERVERS, VMS),
-                        help='vms: unmodified VMs on hypervisors, which are '
-                             'not prepared for load balancers')
+    kind = parser.add_mutually_exclusive_group()
+    kind.add_argument('--members', default=SERVERS,
+                      choices=(SERVERS, VMS),
+                      help='vms: unmodified VMs on hypervisors, which are '
+                           'not prepared for load balancers')
+    kind.add_argument('--l7', action='store_true',
+                      help='HTTP, served by proxy nodes')
     keep = parser.add_mutually_exclusive_group()
     keep.add_argument('--keep', action='store_true',
                       help='leave everything up afterwards')
@@ -249,9 +253,12 @@ def main():
     lab = paths.Lab(arguments.name)
     # Tests that use the lab afterwards have load balancers of noop, too.
     others = (octavia.NOOP,) if arguments.keep_lab else ()
-    demo = (Demo(lab, arguments.keep, others)
-            if arguments.members == SERVERS
-            else vms_demo.Demo(lab, arguments.keep))
+    if arguments.l7:
+        demo = demo_l7.Demo(lab, arguments.keep)
+    elif arguments.members == VMS:
+        demo = vms_demo.Demo(lab, arguments.keep)
+    else:
+        demo = Demo(lab, arguments.keep, others)
 
     def describe_kept_lab():
         return ('\nThe lab is up. For the CLI:  . '

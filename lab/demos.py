@@ -40,6 +40,7 @@ _DOWN = ('make', 'demo-down')
 COMMANDS = {
     'servers': (('make', 'demo'),),
     'vms': (('make', 'demo', 'MEMBERS=vms'),),
+    'l7': (('make', 'demo', 'L7=1'),),
     'horizon': (('make', 'demo', 'HORIZON=1'),),
     'keep': (('make', 'demo', 'KEEP=1'),
              ('build/venv/bin/python', '-m', 'lab', 'status'), _DOWN),

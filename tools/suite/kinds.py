@@ -67,7 +67,7 @@ LONG = (
     Kind('roles', "Ansible's roles, twice, and an upgrade with traffic", 1100),
     Kind('devstack-lab', "the plugin of DevStack on a lab's servers", 600),
     Kind('demos', 'the commands of the README, below a closed directory',
-         1200),
+         1440),
     Kind('debian-12', 'the same commands from nothing, on Debian 12', 2400),
     Kind('debian-13', 'the same commands from nothing, on Debian 13', 2400),
     Kind('octavia-api-1', "Octavia's own tests of its API, first part", 300),
