@@ -84,8 +84,8 @@ class ProxyDecider(decision.Decider):
                     and not self.candidates(
                         balancer, [other.host for other in others]))
         reason = self._reason(row)
-        if reason is not None:
-            return reason is not moves.Reason.DEAD
+        if reason in (moves.Reason.DEAD, moves.Reason.DRAINED):
+            return reason is moves.Reason.DRAINED
         serving = [other for other in staying if other.draining_since is None]
         return len(serving) >= self.wanted(balancer)
 

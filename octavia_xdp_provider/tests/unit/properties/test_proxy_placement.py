@@ -43,6 +43,12 @@ class TestProxyPlacement(proxied_nodes.ProxiedNodesTestCase):
         deadline=None, database=None, print_blob=True,
         suppress_health_check=list(hypothesis.HealthCheck))
     @hypothesis.given(STEPS)
+    # Proxy nodes that are replaced drain, and are needed again.
+    @hypothesis.example([
+        ('fails_over', None), ('applies', 'q'), ('applies', 'p'),
+        ('speaks', 'TCP'), ('applies', 'p'), ('applies', 'q'),
+        ('fails_over', None), ('time_passes', 1), ('applies', 'p'),
+        ('applies', 'q'), ('applies', 'r'), ('speaks', 'HTTP')])
     def test_proxies_are_given_up_late_and_all_settles(self, steps):
         self.begin()
         for name, value in steps:

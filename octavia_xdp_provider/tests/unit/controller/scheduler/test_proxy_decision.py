@@ -82,9 +82,12 @@ class TestProxyDecision(unit.TestCase):
             self.assertIsNone(move)
 
     def test_draining_proxy_that_is_needed_again_is_restored(self):
-        move = self.decide({'a': LIVE, 'b': DEAD, 'c': LIVE}, placed('a'),
-                           placed('b'), placed('c', draining_since=NOW))
-        self.assertEqual(('c',), move.restore)
+        """Of a failover as well, which ends then if no node takes over."""
+        conditions = {'a': LIVE, 'b': DEAD, 'c': LIVE}
+        for leaving in (placed('c', draining_since=NOW),
+                        placed('c', draining_since=NOW, replace=True)):
+            move = self.decide(conditions, placed('a'), placed('b'), leaving)
+            self.assertEqual(('c',), move.restore)
 
     def test_proxies_that_nothing_needs_drain_and_leave(self):
         row = balancer(protocol='TCP')
