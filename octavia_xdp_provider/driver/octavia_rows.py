@@ -3,7 +3,7 @@
 
 Octavia's own conversion of a fully populated load balancer lacks them: it has
 read the listeners before. So they are taken from the rows of the transaction,
-which are objects of Octavia's database models (octavia/db/models.py).
+which are objects of Octavia's database models (octavia.db.models).
 """
 
 from typing import Any
