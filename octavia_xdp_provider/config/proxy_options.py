@@ -4,12 +4,21 @@
 from oslo_config import cfg
 
 from octavia_xdp_provider.config import option_values
+from octavia_xdp_provider.contracts import flavor
 
 GROUP = 'proxy'
 
 # Ranges of uids that systemd gives away by itself: of homes, and of services
 # with DynamicUser.
 _FOREIGN = ((60001, 60513), (61184, 65519))
+
+
+def _overridable(name: str, default: int, text: str) -> cfg.IntOpt:
+    lowest, highest = flavor.PROXY_RANGES[f'proxy_{name}']
+    return cfg.IntOpt(name, default=default, min=lowest, max=highest,
+                      help=f'{text} The flavor key proxy_{name} takes its '
+                           'place.')
+
 
 proxy_opts = [
     cfg.StrOpt('run_directory',
@@ -68,30 +77,26 @@ proxy_opts = [
                     'at once, its listening sockets are closed, so that the '
                     'load balancer is seen to be down. It is tried again at '
                     'intervals of half a minute.'),
-    cfg.IntOpt('connections',
-               default=20000, min=1, max=900000,
-               help='Maximum number of clients\' connections that a load '
-                    'balancer has on this node at a time. Further ones wait '
-                    'in the kernel\'s queue. A change replaces all HAProxy '
-                    'processes.'),
-    cfg.IntOpt('threads',
-               default=1, min=1, max=64,
-               help='Number of threads of each HAProxy process. A change '
-                    'replaces all HAProxy processes.'),
-    cfg.IntOpt('memory',
-               default=1024, min=64, max=1048576,
-               help='Maximum memory of a load balancer, in MiB, including '
-                    'that of processes which end their last connections '
-                    'after a change. A connection takes about 35 KiB, and '
-                    'twice as much with TLS.'),
+    _overridable('connections', 20000,
+                 'Maximum number of clients\' connections that a load '
+                 'balancer has on this node at a time. Further ones wait '
+                 'in the kernel\'s queue. A change replaces all HAProxy '
+                 'processes.'),
+    _overridable('threads', 1,
+                 'Number of threads of each HAProxy process. A change '
+                 'replaces all HAProxy processes.'),
+    _overridable('memory', 1024,
+                 'Maximum memory of a load balancer, in MiB, including '
+                 'that of processes which end their last connections '
+                 'after a change. A connection takes about 35 KiB, and '
+                 'twice as much with TLS.'),
     cfg.IntOpt('cpu_weight',
                default=100, min=1, max=10000,
                help='Share of CPU time of each load balancer in relation to '
                     'others, as cpu.weight of cgroups.'),
-    cfg.IntOpt('stop_after',
-               default=3600, min=1, max=86400,
-               help='Seconds that a process which is replaced after a change '
-                    'may serve the connections that it has.'),
+    _overridable('stop_after', 3600,
+                 'Seconds that a process which is replaced after a change '
+                 'may serve the connections that it has.'),
     cfg.IntOpt('listeners_max',
                default=4096, min=1, max=65536,
                help='Number of listeners that the scheduler places on this '

@@ -142,6 +142,10 @@ class Flavor(TypedDict, total=False):
     algorithms_served_by_hash: list[str]
     member_port: str
     zero_touch: str
+    proxy_connections: int
+    proxy_threads: int
+    proxy_memory: int
+    proxy_stop_after: int
 
 
 class Zone(TypedDict, total=False):

@@ -43,6 +43,13 @@ IDLE_TIMEOUT_MAX = 16000
 # Above what one source can open, and below the library's limit.
 RATE_MAX = 1_000_000
 
+# Keys that only proxy nodes use, with the range of each: that of the option
+# in [proxy], whose place its value takes.
+PROXY_RANGES = {'proxy_connections': (1, 900_000), 'proxy_threads': (1, 64),
+                'proxy_memory': (64, 1_048_576),
+                'proxy_stop_after': (1, 86_400)}
+_NOT_OF_LB_NODES = frozenset({'zero_touch', 'spread', *PROXY_RANGES})
+
 
 def _integer(lowest: int, highest: int | None = None) -> profile.Schema:
     schema = {'type': 'integer', 'minimum': lowest}
@@ -52,6 +59,20 @@ def _integer(lowest: int, highest: int | None = None) -> profile.Schema:
 def _one_of(values: tuple[str, ...]) -> tuple[str, profile.Schema]:
     return ' or '.join(f'"{value}"' for value in values), {
         'enum': list(values)}
+
+
+def _of_proxies(option: str, meaning: str) -> Key:
+    """Return a key that takes the place of an option of proxy nodes.
+
+    Operators make flavors, so that its value may exceed that of the option;
+    what a node cannot give, its launcher refuses.
+    """
+    lowest, highest = PROXY_RANGES[f'proxy_{option}']
+    return Key(
+        f'{meaning} Takes the place of [proxy] {option} of the proxy nodes, '
+        'and may exceed it.', f'a whole number from {lowest} to {highest}',
+        _integer(lowest, highest),
+        absent=f'[proxy] {option} of each proxy node')
 
 
 KEYS = {
@@ -147,6 +168,21 @@ KEYS = {
         'all of them, with preferred those for which that is possible, '
         'others as encapsulation and member_port say.',
         *_one_of(ZERO_TOUCH), 'off'),
+    'proxy_connections': _of_proxies(
+        'connections', 'Maximum number of clients\' connections that the load '
+        'balancer has at a time on each proxy node; further ones wait. A node '
+        'whose launcher may not open as many files (LimitNOFILE) reports an '
+        'error.'),
+    'proxy_threads': _of_proxies(
+        'threads', 'Number of threads of the load balancer\'s HAProxy on each '
+        'proxy node.'),
+    'proxy_memory': _of_proxies(
+        'memory', 'Maximum memory, in MiB, of the load balancer\'s HAProxy '
+        'processes on each proxy node. A connection takes about 35 KiB, and '
+        'twice as much with TLS.'),
+    'proxy_stop_after': _of_proxies(
+        'stop_after', 'Seconds that connections to a HAProxy process may last '
+        'after a change has replaced it.'),
 }
 
 
@@ -187,10 +223,17 @@ def is_nat(metadata: Mapping[str, Any]) -> bool:
 
 def for_nodes(metadata: Mapping[str, Any]) -> dict[str, Any]:
     """Return flavor metadata for LB nodes: without keys that only controllers
-    use, and without values of ``forwarding`` that LB nodes need not know."""
+    or proxy nodes use, and without values of ``forwarding`` that LB nodes need
+    not know."""
     return {key: given for key, given in metadata.items()
-            if key not in ('zero_touch', 'spread')
+            if key not in _NOT_OF_LB_NODES
             and not (key == 'forwarding' and given != 'nat')}
+
+
+def for_proxies(metadata: Mapping[str, object]) -> dict[str, object]:
+    """Return flavor metadata for proxy nodes."""
+    return {key: given for key, given in metadata.items()
+            if key in PROXY_RANGES}
 
 
 def problem(metadata: Any) -> errors.Problem | None:

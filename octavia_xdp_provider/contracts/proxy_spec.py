@@ -31,12 +31,15 @@ The types check the structure. Values that a proxy cannot serve, and rules that
 span fields, are refused by api/l7.py and api/proxied.py.
 """
 
+from typing import Annotated
 from typing import Literal
 
+import pydantic
 from typing_extensions import NotRequired
 from typing_extensions import TypedDict
 
 from octavia_xdp_provider.contracts import fields
+from octavia_xdp_provider.contracts import flavor as flavors
 from octavia_xdp_provider.contracts import l7_types
 from octavia_xdp_provider.contracts import shape
 from octavia_xdp_provider.contracts import spec
@@ -132,12 +135,29 @@ class Listener(TypedDict):
     l7policies: dict[fields.Uuid, Policy]
 
 
+def _range(name: str) -> object:
+    lowest, highest = flavors.PROXY_RANGES[name]
+    return pydantic.Field(ge=lowest, le=highest)
+
+
+@shape.strict
+class Flavor(TypedDict, total=False):
+    """Keys that take the place of options of the node; their meaning is in
+    contracts/flavor.py."""
+
+    proxy_connections: Annotated[int, _range('proxy_connections')]
+    proxy_threads: Annotated[int, _range('proxy_threads')]
+    proxy_memory: Annotated[int, _range('proxy_memory')]
+    proxy_stop_after: Annotated[int, _range('proxy_stop_after')]
+
+
 @shape.strict
 class Document(TypedDict):
     """A load balancer; ``listeners`` and ``pools`` by id.
 
     ``additional_vips``: addresses, sorted. ``nodes``: hosts of the proxy
-    nodes that divide connection limits among themselves, sorted.
+    nodes that divide connection limits among themselves, sorted. ``flavor``:
+    missing if it has no key for proxy nodes.
     """
 
     version: int
@@ -150,6 +170,7 @@ class Document(TypedDict):
     listeners: dict[fields.Uuid, Listener]
     pools: dict[fields.Uuid, Pool]
     nodes: NotRequired[list[str]]
+    flavor: NotRequired[Flavor]
 
 
 _DOCUMENT = shape.Shape(Document)

@@ -433,15 +433,13 @@ def for_node(doc: Document) -> Document:
     """
     result: Fields = dict(doc)
     result.pop('availability_zone', None)
+    result['flavor'] = flavor.for_nodes(doc['flavor'])
     if is_zero_touch(doc):
-        result['flavor'] = flavor.for_nodes(doc['flavor'])
         result['pools'] = {key: _reached(pool)
                            for key, pool in doc['pools'].items()}
         result['listeners'] = {
             key: listener for key, listener in doc['listeners'].items()
             if not any(True for _ in awaiting_keys(doc, key))}
-    elif doc['flavor'].keys() & {'zero_touch', 'forwarding', 'spread'}:
-        result['flavor'] = flavor.for_nodes(doc['flavor'])
     if not has_limits(doc):
         result.pop('announcing', None)
     result['version'] = needed_version(doc)

@@ -250,6 +250,8 @@ def for_proxy(doc: spec.Document) -> proxy_spec.Document:
         vip['ip_address'] for vip in doc['additional_vips'])
     proxies = _proxies(doc)
     result['nodes'] = sorted(proxies['nodes'])
+    if chosen := flavor.for_proxies(doc['flavor']):
+        result['flavor'] = chosen
     moved = [key for key, entry in doc.get('moved', {}).items()
              if entry['pool'].get('proxies')]
     leaving = {key: doc['listeners'][key]

@@ -22,7 +22,7 @@ _UNNAMED = '-'
 
 @dataclasses.dataclass(frozen=True)
 class Node:
-    """What is the same for all load balancers of this node.
+    """What load balancers have on this node unless their flavor says more.
 
     :param host: its name.
     :param haproxy: major and minor version of HAProxy.
@@ -71,6 +71,7 @@ def make(document: proxy_spec.Document, record: records.Record, node: Node,
     """
     if not render.listeners_in_use(document):
         return None
+    node = _chosen(node, document.get('flavor', {}))
     hashes = bundles(document)
     contents: dict[str, bytes] = {}
     name = None
@@ -97,6 +98,16 @@ def make(document: proxy_spec.Document, record: records.Record, node: Node,
         'cpu_weight': node.cpu_weight, 'stop_after_s': node.stop_after_s,
         'configuration_hash': hashlib.sha256(configuration).hexdigest(),
         'certificates': name}, configuration, contents)
+
+
+def _chosen(node: Node, flavor: proxy_spec.Flavor) -> Node:
+    """Return a node with a flavor's values in place of its own."""
+    memory = flavor.get('proxy_memory')
+    return dataclasses.replace(
+        node, connections=flavor.get('proxy_connections', node.connections),
+        threads=flavor.get('proxy_threads', node.threads),
+        memory_bytes=memory << 20 if memory else node.memory_bytes,
+        stop_after_s=flavor.get('proxy_stop_after', node.stop_after_s))
 
 
 def _settings(document: proxy_spec.Document, node: Node, name: str | None

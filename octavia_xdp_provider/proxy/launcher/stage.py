@@ -136,8 +136,9 @@ def set_limits(order: Order) -> None:
     for name, limit, value in (
             ('bytes of a core', resource.RLIMIT_CORE, 0),
             ('bytes of a file', resource.RLIMIT_FSIZE, _FILE_MAX),
-            ('open files, lower [proxy] connections or raise LimitNOFILE of '
-             'the launcher', resource.RLIMIT_NOFILE, order['files']),
+            ('open files, raise LimitNOFILE of the launcher, or lower [proxy] '
+             'connections or the flavor\'s proxy_connections',
+             resource.RLIMIT_NOFILE, order['files']),
             ('threads', resource.RLIMIT_NPROC, order['tasks'])):
         try:
             resource.setrlimit(limit, (value, value))

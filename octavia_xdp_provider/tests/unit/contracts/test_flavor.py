@@ -39,7 +39,10 @@ class TestFlavor(base.TestCase):
                 {'member_port': 'same'}, {'member_port': 'rewrite'},
                 {'replicas': 2, 'encapsulation': 'gue', 'quic': True,
                  'new_flow_rate': 5, 'idle_timeout': 60,
-                 'member_port': 'rewrite'}):
+                 'member_port': 'rewrite'},
+                {'proxy_connections': 900_000, 'proxy_threads': 64,
+                 'proxy_memory': 64, 'proxy_stop_after': 86400},
+                {'forwarding': 'nat', 'proxy_threads': 1}):
             self.assertIsNone(flavor.problem(metadata), metadata)
             self.assertTrue(flavor.PROFILE.accepts(metadata), metadata)
 
@@ -99,7 +102,11 @@ class TestFlavor(base.TestCase):
                                 'zero_touch': 'preferred'}),
                 ('zero_touch', {'forwarding': 'nat',
                                 'zero_touch': 'required'}),
-                ('member_port', {'member_port': 8080})):
+                ('member_port', {'member_port': 8080}),
+                ('proxy_connections', {'proxy_connections': 900_001}),
+                ('proxy_threads', {'proxy_threads': 0}),
+                ('proxy_memory', {'proxy_memory': 63}),
+                ('proxy_stop_after', {'proxy_stop_after': '60'})):
             problem = flavor.problem(metadata)
             self.assertIsNotNone(problem, metadata)
             self.assertIn(f'key {key!r}', problem[0])
@@ -130,7 +137,9 @@ class TestFlavor(base.TestCase):
              'new_flow_burst': None, 'connection_limit_reset': False,
              'idle_timeout': 350,
              'member_port': 'same', 'algorithms_served_by_hash': (),
-             'zero_touch': 'off'},
+             'zero_touch': 'off', 'proxy_connections': None,
+             'proxy_threads': None, 'proxy_memory': None,
+             'proxy_stop_after': None},
             {key: flavor.value({}, key) for key in flavor.KEYS})
         for key, spec in flavor.KEYS.items():
             if spec.default not in (None, ()):

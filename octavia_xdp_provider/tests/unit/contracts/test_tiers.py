@@ -5,6 +5,7 @@ import unittest
 
 from octavia_xdp_provider.api import proxied
 from octavia_xdp_provider.api import validation
+from octavia_xdp_provider.contracts import errors
 from octavia_xdp_provider.contracts import proxy_spec
 from octavia_xdp_provider.contracts import spec
 from octavia_xdp_provider.contracts import tiers
@@ -160,3 +161,20 @@ class TestViews(unittest.TestCase):
                          view['listeners'][_HTTP]['insert_headers'])
         self.assertEqual(100, view['listeners'][_HTTP]['connection_limit'])
         self.assertEqual({}, views.for_proxy(_document())['listeners'])
+
+    def test_flavor_keys_of_proxies_are_sent_to_proxy_nodes_only(self):
+        keys = {'proxy_connections': 5, 'proxy_threads': 2,
+                'proxy_memory': 64, 'proxy_stop_after': 9}
+        document = {**_document(), 'flavor': {
+            **keys, 'replicas': 2, 'encapsulation': 'gue'}}
+        view = views.for_proxy(document)
+        proxied.check(view)
+        self.assertEqual(keys, view['flavor'])
+        self.assertEqual(
+            {'replicas': 2, 'encapsulation': 'gue'},
+            spec.for_node(views.for_lb_node(document))['flavor'])
+        for key, wrong in (('proxy_threads', 65), ('replicas', 2)):
+            with self.assertRaisesRegex(errors.Refused, f'flavor.*{key}'):
+                proxied.check({**view, 'flavor': {key: wrong}})
+        document['flavor'] = {'replicas': 2}
+        self.assertNotIn('flavor', views.for_proxy(document))

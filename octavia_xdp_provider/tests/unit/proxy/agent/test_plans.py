@@ -91,6 +91,27 @@ class TestPlans(base.TestCase):
                 r'^ +maxconn (\d+)', text, re.MULTILINE)[1]),
                 launch['connections'])
 
+    def test_flavor_takes_the_place_of_options(self):
+        """Values above those of the node are used as they are."""
+        launch = self.plan({**node.document(), 'flavor': {
+            'proxy_connections': 200, 'proxy_threads': 4,
+            'proxy_memory': 128, 'proxy_stop_after': 60}})
+        without = self.plan(node.document())
+        self.assertEqual(100, launch.launch['connections']
+                         - without.launch['connections'])
+        self.assertEqual((4, 128 * 2 ** 20, 60), tuple(
+            launch.launch[name]
+            for name in ('threads', 'memory_bytes', 'stop_after_s')))
+        text = launch.configuration.decode()
+        for line in ('nbthread 4', 'hard-stop-after 60s', 'maxconn 200'):
+            self.assertIn(f'{line}\n', text)
+        partly = self.plan({**node.document(),
+                            'flavor': {'proxy_threads': 2}}).launch
+        self.assertEqual(
+            {'threads'}, {name for name, value in partly.items()
+                          if value != without.launch[name]}
+            - {'configuration_hash'})
+
     def text(self, document):
         return self.plan(document).configuration.decode()
 
