@@ -184,7 +184,7 @@ class ReconcilerTestCase(base.TestCase):
         return {str(prefix) for prefix in self.announce.wanted()}
 
     def checks_files(self):
-        """What is in the directory: load balancer id → document."""
+        """Return the checks files' documents by load balancer id."""
         return {path.stem: json.loads(path.read_text()) for path in sorted(
             pathlib.Path(self.directory, 'checks').glob('*.json'))}
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an agent says of itself, in the form that controllers take."""
+"""An agent's report of itself, in the form that controllers accept."""
 
 import types
 from unittest import mock

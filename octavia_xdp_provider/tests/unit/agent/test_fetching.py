@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a node makes of the controller's answers, and what it keeps."""
+"""How a node applies the controller's answers, and what it stores."""
 
 import errno
 import os

@@ -222,7 +222,7 @@ class TestPlan(planning.PlanTestCase):
                          self.decided_by(plan, 80, '198.18.10.12'))
         self.assertEqual({keys['tcp', '198.18.10.13']},
                          self.decided_by(plan, 443, '198.18.10.13'))
-        # What the checker reads has every check and condition once.
+        # The checks file has each check and condition once.
         document = checks_file.build_document(plan.checks, plan.conditions)
         self.assertEqual(4, len(document['checks']))
         self.assertEqual(1, len(document['conditions']))

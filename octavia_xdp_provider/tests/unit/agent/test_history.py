@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an agent remembers of members that took new flows."""
+"""The history of the members that took new flows, as an agent keeps it."""
 
 import types
 from unittest import mock
@@ -163,7 +163,7 @@ class TestWhatIsRemembered(HistoryTestCase):
         REPORTED.check(reports.Reporter().next(reports.Facts(5, {'lb': {
             'generation': 1, 'error': None, 'members': {}, 'announced': True,
             'history': self.history.of('lb')}}))[2])
-        # What nobody could tell hides all that was before.
+        # A change that is too large to report hides all earlier ones.
         self.becomes(dict.fromkeys(ids, 5))
         self.assertEqual([], self.remembered())
 

@@ -27,7 +27,7 @@ class TestHoursAlone(linking.LinkTestCase):
 
     def setUp(self):
         super().setUp()
-        # As the agent has it after a day: a cache, reported once.
+        # As in an agent after a day: a cache, reported once.
         self.cache = wanted.Cache(self.files.wanted)
         self.cache.save(wanted.Wanted(5, {'a': (3, {'name': 'web'})}), {'a'})
         self.now = 0.0
@@ -82,7 +82,7 @@ class TestHoursAlone(linking.LinkTestCase):
                 self.assertFalse(self.turn())
         self.assertEqual((kept, threads),
                          (self.kept(), threading.active_count()))
-        # What is wanted stays, now and over a restart of the agent.
+        # The wanted state is kept, also when the agent is restarted.
         self.assertIs(before.documents,
                       self.fetcher.wanted.documents)
         self.assertEqual({'a': (3, {'name': 'web'})},

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the link reports, and when it fetches."""
+"""The link's reports, and when it fetches."""
 
 import errno
 import tempfile
@@ -108,7 +108,7 @@ class TestReports(linking.LinkTestCase):
         self.fetcher.wanted = self.fetcher.wanted._replace(as_of=8)
         self.link._turn()
         self.assertEqual(1, len(self.reports))
-        # What is gone is confirmed as of a generation.
+        # Removals are confirmed as of a generation.
         self.fetcher.removed_as_of = 8
         self.link._turn()
         self.assertEqual([5, 8], [report['as_of'] for report in self.reports])
@@ -269,7 +269,7 @@ class TestProblems(linking.LinkTestCase):
         self.assertEqual({'problems': []}, self.report()['state'])
 
     def failing(self, error):
-        """What is logged of two turns that fail so."""
+        """Return the log of two turns that fail with an error."""
         log = self.useFixture(fixtures.FakeLogger())
         self.fetcher.fetch.side_effect = error
         for _ in range(2):

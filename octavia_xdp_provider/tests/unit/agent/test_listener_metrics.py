@@ -50,7 +50,7 @@ class TestCollector(reconciling.ReconcilerTestCase):
         self.unmonitored()
 
     def take(self, *documents):
-        """What the controller sends is applied."""
+        """Apply documents as if the controller had sent them."""
         self.link.wanted = self.wanted(*documents)
         self.run_pass(*documents)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the agent shows to Prometheus of its node."""
+"""The agent's Prometheus metrics of its node."""
 
 from unittest import mock
 

@@ -136,7 +136,7 @@ class TestAnnouncements(reconciling.ReconcilerTestCase):
         self.now = 1000.0
         self.useFixture(fixtures.MockPatchObject(
             peers_wait, 'time', mock.Mock(monotonic=lambda: self.now)))
-        # Of an agent before this one.
+        # A previous agent has set them.
         self.datapath.peers = ['192.0.2.0', '198.51.100.0']
         self.restart()
 
@@ -200,7 +200,7 @@ class TestAnnouncements(reconciling.ReconcilerTestCase):
         self.assertEqual(USUAL, self.reconcile(True))
         self.assertEqual(USUAL, self.tick(OTHERS_S - 1))
         self.assertEqual(LAST_RESORT, self.tick(1))
-        # What comes after that has been known for long.
+        # Later changes need no wait: the others have been seeking for long.
         self.assertIsNone(self.reconcile(True, True))
         self.assertEqual(LAST_RESORT, self.reconcile(True))
         self.assertEqual(USUAL, self.reconcile())

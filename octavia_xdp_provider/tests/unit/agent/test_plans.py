@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is planned again, and what two checks of one key do."""
+"""When plans are made again, and collisions of the keys of checks."""
 
 import dataclasses
 import ipaddress

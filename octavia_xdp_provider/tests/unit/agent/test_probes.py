@@ -230,7 +230,7 @@ class TestProbes(base.TestCase):
         problem, = self.probes.report()['probes']['problems']
         self.assertIn(f'{base.VIP} leaves by eth7', problem)
         self.kernel.device = 1
-        # Nobody is asked until the kernel has other routes.
+        # The kernel is not asked again until its routes change.
         self.assertEqual([None], self.run_pass(1))
         self.assertEqual(1, self.kernel.asked)
         self.kernel.table = frozenset({2})
@@ -273,7 +273,7 @@ class TestProbes(base.TestCase):
         self.assertEqual([None], self.run_pass(1))
         problem, = self.probes.report()['probes']['problems']
         self.assertIn('has no route', problem)
-        # Nobody cares once there is no such VIP.
+        # The problem goes away with its VIP.
         self.run_pass()
         self.assertEqual([], self.probes.report()['probes']['problems'])
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the agent finds out about the node's other processes."""
+"""The agent's view of the node's other processes."""
 
 import time
 from unittest import mock

@@ -202,7 +202,7 @@ class TestReconciler(reconciling.ReconcilerTestCase):
              for prefix, route in self.announce.wanted().items()})
 
     def test_restart_withdraws_nothing(self):
-        """What the last agent wrote is read before anything is known."""
+        """A new agent reads its predecessor's announcements first."""
         self.unmonitored()
         self.run_pass(self.document)
         pathlib.Path(self.directory, announcements.FILE_NAME).write_text(

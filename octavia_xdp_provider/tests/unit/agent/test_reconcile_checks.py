@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a pass writes to the checks file."""
+"""The checks file that a pass writes."""
 
 import copy
 import dataclasses
@@ -96,7 +96,7 @@ class TestChecks(reconciling.ReconcilerTestCase):
             self.assertEqual(expected, self.patience_with(**patience))
             self.assertIsNone(self.outcome.failed.get('lb'))
             self.assertEqual([check], self.checks())
-        # Of services nothing has changed by that.
+        # Services have not changed.
         self.assertEqual([], [event for event in self.events
                               if event[0] == 'set'])
 

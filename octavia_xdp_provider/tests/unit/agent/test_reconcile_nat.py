@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What passes of the agent announce with NAT, and when."""
+"""What the agent's passes announce with NAT, and when."""
 
 import ipaddress
 from unittest import mock
@@ -25,7 +25,7 @@ class TestPasses(reconciling.ReconcilerTestCase):
         self.announce._networks.append(ipaddress.ip_network(POOL))
         self.unmonitored()
         self.document['flavor'] = {'forwarding': 'nat'}
-        # Of an agent before this one.
+        # A previous agent has set them.
         self.datapath.peers = ['198.51.100.0']
         self.restart()
 
@@ -125,7 +125,7 @@ class TestPasses(reconciling.ReconcilerTestCase):
         self.run_pass(self.document)
         self.run_pass()
         self.assertEqual({POOL}, self.announced())
-        # What drains is drained without them.
+        # Draining a load balancer does not drain the pools.
         self.reconciler.reconcile(self.wanted(self.document)._replace(
             draining=frozenset(['lb'])), reconciling.BOTH)
         self.assertEqual(
@@ -182,7 +182,7 @@ class TestPasses(reconciling.ReconcilerTestCase):
         self.assertEqual([], self.reconciler.problems)
         self.assertEqual([self.nat.problem, None], [
             self.reconciler.held[key]['error'] for key in ('lb', 'other')])
-        # What was there before goes on.
+        # The pools from before stay in use.
         self.assertEqual([POOL], self.nat_state()['pools'])
         self.assertIn(self.nat.problem, self.nat_state()['problem'])
         self.own = set()

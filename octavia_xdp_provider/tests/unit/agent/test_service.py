@@ -19,7 +19,7 @@ from octavia_xdp_provider.tests.unit.controller import reporting
 
 
 class FakeNode(reconciling.FakeDatapath):
-    """As much of the datapath as an agent asks for."""
+    """The part of the datapath that an agent uses."""
 
     def __init__(self):
         super().__init__([])
@@ -141,7 +141,7 @@ class TestAgent(store_base.StoreTestCase):
         self.assertEqual([['lb']], asked)
 
     def test_agent_without_a_broker_applies_its_cache_and_stops(self):
-        """Whatever waits for the broker waits for ever."""
+        """Each call to the broker blocks for ever."""
         end = threading.Event()
         hangs = mock.Mock(side_effect=lambda *args, **kwargs: end.wait())
         document = base.document()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all services together have counted, while they come and go."""
+"""Totals of all services' counters while services come and go."""
 
 from octavia_xdp_provider.agent import totals
 from octavia_xdp_provider.node import datapath

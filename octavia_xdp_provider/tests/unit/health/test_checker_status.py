@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the agent reports of the health checker."""
+"""The agent's report of the health checker."""
 
 import contextlib
 import json

@@ -316,7 +316,7 @@ class TestSelect(base.BaseTestCase):
                          kept['patience'])
         rest = checks_file.build_document([HTTP], kept=kept)
         self.assertEqual(kept['patience'], rest['patience'])
-        # Of what is wanted the agent knows whether it moves.
+        # The agent knows whether a wanted member moves: no kept value is used.
         rest = checks_file.build_document([TCP], kept=kept)
         self.assertNotIn('patience', rest)
 

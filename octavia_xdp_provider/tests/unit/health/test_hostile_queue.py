@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a health checker that was taken over puts into the queue."""
+"""Entries that a compromised health checker could put into the queue."""
 
 import os
 import pathlib

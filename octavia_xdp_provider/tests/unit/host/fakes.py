@@ -44,7 +44,7 @@ def wanted(*documents, generation=1, as_of=1):
 
 
 class Datapath:
-    """What the library does with what it is given, without packets.
+    """A fake of the library that stores what it is given.
 
     :param folder: where pins are files.
     :ivar calls: names of the calls that change something.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is reported of the datapath's counters, and how much at a time."""
+"""Reports of the datapath's counters, and their size."""
 
 from octavia_xdp_provider.contracts import enumerations
 from octavia_xdp_provider.contracts import shape

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a hypervisor makes of the controller's answers, and what it keeps."""
+"""How a hypervisor applies the controller's answers, and what it stores."""
 
 from unittest import mock
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a pass makes of what is wanted, and what it leaves alone."""
+"""Calls that a pass makes to reach the wanted state, and no others."""
 
 import fixtures
 
@@ -71,7 +71,7 @@ class TestPorts(ReconcileTestCase):
         self.reconcile(wanted, port=TAP)
         self.assertIs(held, self.reconciler.held)
         self.restart()
-        # What cannot be listed, and what says itself that it is the same.
+        # Neither can be listed; the library finds that nothing has changed.
         self.assertEqual({'attach', 'set_port'},
                          set(self.reconcile(wanted, port=TAP)))
 

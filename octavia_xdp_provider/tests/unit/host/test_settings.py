@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the hypervisor is to the datapath, and what is refused by name."""
+"""Settings of the datapath on a hypervisor, and refusals by option name."""
 
 import pathlib
 import re

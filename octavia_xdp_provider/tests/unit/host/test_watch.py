@@ -17,7 +17,7 @@ class TestOutages(base.TestCase):
     def setUp(self):
         super().setUp()
         self.log = self.useFixture(fixtures.FakeLogger())
-        # What each attempt to look does; the last one ends the thread.
+        # The outcome of each attempt to look; the last one ends the thread.
         self.outcomes = []
         for name in ('links_module.Links', 'ovsdb.Database',
                      'ovs_poller.Poller'):

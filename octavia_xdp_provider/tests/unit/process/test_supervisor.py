@@ -36,7 +36,7 @@ class SupervisorTestCase(base.BaseTestCase):
         os.close(self.writer)
 
     def read(self):
-        """What a process has written to the pipe; b'' at its end."""
+        """Return what a process wrote to the pipe; b'' at its end."""
         ready, _, _ = select.select([self.reader], [], [], LIMIT_S)
         self.assertTrue(ready, 'nothing was written')
         return os.read(self.reader, 65536)

@@ -192,7 +192,7 @@ class TestDocument(base.TestCase):
                 error = self.refused(document, POLICY)
                 self.assertEqual(name, error.option)
                 self.assertIn(word, error.for_operator)
-                # What gets no packets is no reason to refuse the rest.
+                # A disabled object receives no packets, and is accepted.
                 for part in (document, document['listeners']['listener'],
                              document['pools']['pool']):
                     part['admin_state_up'] = False

@@ -89,7 +89,7 @@ class HandlerTestCase(base.TestCase):
         return f'{self.queue}/{name}'
 
     def snapshot(self, last, *records, boot=BOOT):
-        # As the health checker does: replaced, not rewritten.
+        # The health checker replaces the file, and never rewrites it.
         temporary = f'{self.queue}/.tmp-snapshot'
         with open(temporary, 'wb') as file:
             file.write(queue_file.encode(
@@ -97,7 +97,7 @@ class HandlerTestCase(base.TestCase):
         os.rename(temporary, f'{self.queue}/snapshot')
 
     def step(self, rescan=True):
-        """What the datapath has been given so far."""
+        """Take a step and return the member states in the datapath."""
         self.handler.step(rescan)
         return self.datapath.state
 

@@ -228,7 +228,7 @@ class TestResultHandler(handling.HandlerTestCase):
 
 
 class Death(BaseException):
-    """As SIGKILL does, it leaves nothing that could still be done."""
+    """Ends the process like SIGKILL, without any cleanup."""
 
 
 class TestDeath(handling.HandlerTestCase):

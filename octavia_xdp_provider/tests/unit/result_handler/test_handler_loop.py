@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What wakes the result handler up, and what it does then."""
+"""Events that wake the result handler up, and its reactions."""
 
 import errno
 import os

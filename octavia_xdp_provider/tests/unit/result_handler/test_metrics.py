@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the result handler shows to Prometheus."""
+"""Prometheus metrics of the result handler."""
 
 import urllib.request
 

@@ -14,7 +14,7 @@ from octavia_xdp_provider.agent.bgp.route import Route
 FIRST, SECOND, OUTSIDE = map(Route.parse, (
     '203.0.113.10', '203.0.113.11', '198.51.100.1'))
 ROUTER = '198.18.1.5'
-# As an agent from before version 2 wrote it, byte by byte.
+# Written by an agent from before version 2, byte by byte.
 PLAIN_FILE = b'''{
  "version": 1,
  "announcements": [

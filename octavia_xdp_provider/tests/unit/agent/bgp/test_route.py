@@ -64,7 +64,7 @@ class TestRoute(base.BaseTestCase):
         vip = '203.0.113.10'
         for field, values in (
                 ('prefix', ('203.0.113.1/24', 'vip', '', '203.0.113.1/33')),
-                # Of the other family, or no address of a host.
+                # An address of the other family, and no addresses of a host.
                 ('next_hop', ('2001:db8::1', 'router', '', '0.0.0.0',
                               '224.0.0.1', 'self')),
                 # A text in place of a list, and values out of range.

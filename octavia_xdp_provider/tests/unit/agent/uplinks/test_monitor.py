@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the monitor sets in the datapath, look by look; no thread runs."""
+"""Settings that the monitor writes to the datapath; no thread runs."""
 
 import pathlib
 from unittest import mock
@@ -158,7 +158,7 @@ class TestUplinkMonitor(base.TestCase):
         self.assertEqual('198.51.101.2', self.node().source_v4)
 
     def said(self):
-        """What the health checker gets of IPv4."""
+        """Return the IPv4 entry of the health checker's file."""
         return uplinks_file.decode(pathlib.Path(
             self.directory, uplinks_file.FILE_NAME).read_bytes()).get(4)
 
@@ -198,7 +198,7 @@ class TestUplinkMonitor(base.TestCase):
         as_of = self.said().as_of_ns
         self.monitor.ask()
         self.monitor._events.wake.assert_called_once_with()
-        # What the kernel believes is no answer.
+        # An entry of the kernel's neighbour table is no confirmation.
         self.assertEqual(monitor.ANSWER_LOOK_S, self.look())
         self.assertEqual(
             [mock.call(*hop) for hop in NEXT_HOPS.items()],

@@ -40,7 +40,7 @@ class TestUplinks(base.BaseTestCase):
         return self.uplinks.for_datapath(self.states)
 
     def indices(self):
-        """Of the devices that packets may leave by."""
+        """Return the indices of devices that packets may leave by."""
         return [uplink.ifindex for uplink in self.look()]
 
     def ready(self, v4='192.0.2.1', v6='2001:db8::1'):
@@ -248,6 +248,6 @@ class TestUplinks(base.BaseTestCase):
 
 
 class Message(dict):
-    """As pyroute2's."""
+    """A message with the interface of pyroute2's."""
 
     get_attr = dict.get
