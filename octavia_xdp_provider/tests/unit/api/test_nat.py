@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What load balancers with forwarding nat can be, and which nodes do them."""
+"""Load balancers that forwarding nat allows, and nodes that can serve them."""
 
 from octavia_xdp_provider.api import nat
 from octavia_xdp_provider.api import validation

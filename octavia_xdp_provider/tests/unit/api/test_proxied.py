@@ -75,7 +75,7 @@ class TestCheck(base.TestCase):
                 ('hsts_max_age', {'hsts_max_age': 1}),
                 ('tls_ciphers', {'tls_ciphers': 'a b'}),
                 ('tls_versions', {'tls_versions': []}),
-                # What the types refuse.
+                # Values that the types refuse.
                 ('insert_headers.0', {'insert_headers': ['X-Evil: a']}),
                 ('alpn_protocols.0', {'alpn_protocols': ['spdy']}),
                 ('default_tls_bundle', {'default_tls_bundle': '../key'}),

@@ -98,7 +98,7 @@ class TestSubnets(RulesTestCase):
         self.assertIsNone(rules.subnet_problem(document))
 
     def test_members_of_both_families_may_name_a_subnet_of_the_vips(self):
-        """As Octavia's own tests do: "reached from where the VIP is"."""
+        """Octavia's own tests do so: "reached from where the VIP is"."""
         document = base.document(vip_subnet_id='v', additional_vips=[
             {'ip_address': '2001:db8:100::8', 'subnet_id': 'w'}])
         members = document['pools']['pool']['members']

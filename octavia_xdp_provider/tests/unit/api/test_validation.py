@@ -235,7 +235,7 @@ class TestTogether(base.TestCase):
 
 
 class TestDatapathContract(base.TestCase):
-    """What rules and flavors promise is what the library takes."""
+    """Rules and flavors accept the values that the library accepts."""
 
     def test_limits_are_those_of_the_library(self):
         header = (pathlib.Path(octavia_xdp_provider.__file__).parents[1]

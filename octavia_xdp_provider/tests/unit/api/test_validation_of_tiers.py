@@ -16,7 +16,7 @@ FLAVORS = ({}, {'encapsulation': 'gue', 'second_chance': True},
            {'encapsulation': 'dscp', 'dscp': 5}, {'forwarding': 'nat'},
            {'encapsulation': 'srv6'}, {'member_port': 'rewrite'},
            {'zero_touch': 'preferred'}, {'forwarding': 'proxy'})
-# What only proxies do: ports, algorithm, cookies, another IP version.
+# Only proxies can do this: ports, algorithm, cookies, other IP version.
 PROXIED = {'protocol': 'HTTP', 'lb_algorithm': 'LEAST_CONNECTIONS',
            'session_persistence': {'type': 'HTTP_COOKIE'},
            'members': {MEMBER: base.member('2001:db8::11',

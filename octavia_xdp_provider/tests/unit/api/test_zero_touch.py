@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the API refuses with members on hypervisors, and what nodes are sent.
-"""
+"""Members on hypervisors: refusals of the API, and documents of nodes."""
 
 from octavia_xdp_provider.api import validation
 from octavia_xdp_provider.contracts import errors

@@ -156,7 +156,7 @@ class TestFlavor(base.TestCase):
 
 
 class TestDefaults(base.TestCase):
-    """What the operator says for what flavors leave open."""
+    """The operator's defaults for keys that flavors leave out."""
 
     def test_flavor_overrides_the_defaults(self):
         defaults = {'member_port': 'rewrite', 'replicas': 4}

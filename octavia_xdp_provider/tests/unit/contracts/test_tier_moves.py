@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What nodes of both tiers serve while a listener moves between them."""
+"""Views of both tiers while a listener moves between them."""
 
 import copy
 

@@ -46,8 +46,8 @@ def _make_tables(path):
 
 
 def _keep_connections(manager):
-    """As with servers: oslo.db opens one for each transaction on SQLite,
-    which is a third of what most tests take."""
+    """Pool connections, as on database servers. On SQLite oslo.db opens one
+    for each transaction, which takes a third of most tests' time."""
     with mock.patch.object(sa.pool, 'NullPool', sa.pool.QueuePool):
         manager.writer.get_engine()
 
@@ -91,7 +91,7 @@ class StoreTestCase(base.TestCase):
         return self._take(host, state=state).is_new
 
     def generations(self, host):
-        """Of all that a node should have, by id."""
+        """Return the generations that a node should have, by id."""
         return self.store.deltas.generations(host)['generations']
 
     def report_held(self, host, as_of, generations, error=None, members=(),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What LB nodes would refuse is refused when the API is called."""
+"""The API refuses requests that LB nodes would refuse."""
 
 import json
 import uuid
@@ -88,7 +88,7 @@ class TestCapacity(store_base.StoreTestCase):
                     'fields': {'protocol': 'TCP', 'protocol_port': 81}}
         error = self.assertRaises(errors.Refused, self.request, listener)
         self.assertTold('b has 1 of 1 services', error)
-        # What needs nothing more is done on full nodes.
+        # A change that needs no more entries is accepted on full nodes.
         self.request({'object': 'listener', 'action': 'update',
                       'object_id': 'listener', 'load_balancer_id': 'lb',
                       'fields': {'name': 'new'}})

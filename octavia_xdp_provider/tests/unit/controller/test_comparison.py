@@ -109,7 +109,7 @@ class TestLayer7(store_base.StoreTestCase):
         self.assertLessEqual({
             ('l7policy', policy), ('l7policy', other), ('l7rule', rule)},
             pending)
-        # Of what is being deleted, DELETED has to be sent.
+        # DELETED has to be sent for an object that is being deleted.
         _pending, document = self.compare([('l7policy', other)])
         self.change('l7policy', 'delete', other, self.listener_id)
         self.assertEqual(self.document, document)

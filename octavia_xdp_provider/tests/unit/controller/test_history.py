@@ -199,7 +199,7 @@ LIE = (5, {'a': 0, 'b': 0, 'c': 0}, 1021)
 
 
 class TestMajority(base.TestCase):
-    """What a node without state is told of what others remember."""
+    """The other nodes' history, as a node without state receives it."""
 
     def told(self, *words, members='abc'):
         agreed = majority.agreed([{'pool': list(word)} for word in words],
@@ -210,7 +210,7 @@ class TestMajority(base.TestCase):
 
     def test_agreed_changes_are_returned(self):
         self.assertEqual([C, B], self.told([C, B], [C, B]))
-        # Who began to remember later knows less, and contradicts nothing.
+        # A node whose history is shorter does not contradict the others.
         self.assertEqual([C, B], self.told([C, B], [C, B], [C]))
         self.assertEqual([C], self.told([C, B], [C]))
 

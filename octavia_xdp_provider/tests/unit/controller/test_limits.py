@@ -71,7 +71,7 @@ class TestLimits(store_base.StoreTestCase):
         self.assertIn('the project would have 5 members', text)
         self.create(3, project_members=4)
         self.refused(self.create, 4, project_members=4)
-        # What is deleted counts no longer.
+        # Deleted load balancers do not count.
         request = self.request(requesting.deleted('lb3'))
         self.store.load_balancers.promote('lb3', request)
         self.store.load_balancers.forget('lb3')

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What LB nodes keep of a listener that moves to the other tier."""
+"""Connections that LB nodes keep when a listener changes its tier."""
 
 import copy
 
@@ -54,7 +54,7 @@ class TestMoves(base.TestCase):
         self.assertEqual({PROXY: 1, **dict.fromkeys(MEMBERS, 0)},
                          weights(document))
         plan, made = service(document)
-        # Nobody probes them, and they count as up.
+        # They are not probed, and count as up.
         self.assertEqual([PROXY], [member.address for member in made.members
                                    if member.check])
         self.assertEqual(1, len(plan.checks))

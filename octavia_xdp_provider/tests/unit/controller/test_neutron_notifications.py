@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Neutron's notifications are about, and whom they wake.
+"""Objects of Neutron's notifications, and the load balancers they affect.
 
 Messages have the form in which Neutron's API server sends them.
 """

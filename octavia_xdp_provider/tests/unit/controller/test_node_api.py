@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a node may ask, and what it cannot do to others."""
+"""Requests that a node may make, and protection of other nodes."""
 
 from unittest import mock
 

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a node says of itself has its load balancers looked at, if it counts.
-"""
+"""Relevant changes of a node's state have its load balancers looked at."""
 
 import threading
 from unittest import mock
@@ -34,7 +33,7 @@ class TestNodeState(reporting.NodeApiTestCase):
         self.take(1, self.seq, as_of=0, state=dict(GOOD, **more))
 
     def finish_all(self):
-        """Nobody has to look at anything any more. Returns what was due."""
+        """Finish all due work. Returns the ids of its load balancers."""
         self.touched.clear()
         items = self.store.work.claim('test', 100, 60)
         for item in items:

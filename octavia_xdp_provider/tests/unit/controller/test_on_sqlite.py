@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each database has to do, on SQLite.
+"""The tests of the store on SQLite.
 
-On those that operators use: tests/functional/control/test_store.py.
+tests/functional/control/test_store.py runs them on MariaDB and PostgreSQL.
 """
 
 from octavia_xdp_provider.tests.unit.controller.cases import bundles

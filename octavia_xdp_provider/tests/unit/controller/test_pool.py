@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is left out between two transactions on a connection."""
+"""Statements that are left out between transactions on a connection."""
 
 import sqlite3
 import types
@@ -12,7 +12,7 @@ from octavia_xdp_provider.tests.unit import base
 
 
 class Connection:
-    """Of a driver."""
+    """A database driver's connection."""
 
 
 class TestPing(base.TestCase):
@@ -118,7 +118,7 @@ class TestRollback(base.TestCase):
 
         def fail(connection):
             raise ConnectionError
-        # As if the server had refused it.
+        # The server refuses the commit.
         self.engine.dialect.do_commit = fail
         with self.assertRaises(ConnectionError), (
                 self.engine.begin()) as connection:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What proxy nodes cannot serve is refused when the API is called."""
+"""The API refuses requests that proxy nodes could not serve."""
 
 import json
 import uuid

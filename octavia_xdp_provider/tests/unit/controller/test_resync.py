@@ -248,8 +248,8 @@ DYING = {('member', 'm9')}
 
 
 class TestStaleComparison(store_base.StoreTestCase):
-    """What Octavia showed as PENDING before a change came may be that change,
-    which no node has applied."""
+    """An object that Octavia showed as PENDING before a change arrived may be
+    pending because of that change, which no node has applied."""
 
     def setUp(self):
         super().setUp()

@@ -108,7 +108,7 @@ class TestSecrecy(keeping.BundlesTestCase):
         sound = self.change(made)
         name = sound['fields']['default_tls_bundle']
         damaged = {**sound, 'bundles': {name: sound['bundles'][name][:-8]}}
-        # What only somebody who broke the driver would send.
+        # Only an attacker who controls the driver would send this.
         unsealed = {**sound, 'bundles': {name: base64.b64encode(
             sealing.SealError.__name__.encode()).decode()}}
         for number, change in enumerate((damaged, unsealed, sound)):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a proxy node is told of secrets."""
+"""Secrets that a proxy node receives."""
 
 from unittest import mock
 

@@ -189,8 +189,9 @@ class TestWork(store_base.StoreTestCase):
         self.assertLessEqual(len(self.count.statements), 6)
 
 
-# Of a member's weight: stored, promoted; sent to and reported by two nodes;
-# claimed, looked at, sent, noted and finished. One is the test's own.
+# A change of a member's weight is stored and promoted; sent to and reported by
+# two nodes; claimed, looked at, sent, noted and finished. One transaction is
+# the test's own.
 MOST_TRANSACTIONS = 10
 MOST_STATEMENTS = 42
 

@@ -195,7 +195,7 @@ class TestWorkers(base.StoreTestCase):
         self.assertEqual(set(), self.store.work.marked(['lb']))
 
     def test_item_taken_over_by_another_is_not_finished(self):
-        """As after a pause that outlasted the claim."""
+        """The worker pauses for longer than its claim lasts."""
         claimed, paused_s = [], [0.0]
 
         def step(item, is_mine):

@@ -56,7 +56,7 @@ class TestWrongArguments(reporting.NodeApiTestCase):
                         getattr(bound, name)({}, **call)
                     except oslo_messaging.ExpectedException:
                         continue  # refused
-                    # What happens to be right may be taken.
+                    # The value may be valid for this argument.
                     self.assertNotEqual('host', argument)
         self.assertEqual(before, self.stored())
 

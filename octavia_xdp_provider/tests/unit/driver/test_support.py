@@ -57,7 +57,7 @@ REFUSED = {
     'l7rule': {'type': 'MOON', 'compare_type': 'LOOKS_LIKE', 'value': 'a\nb'},
 }
 
-# What only listeners of some protocols have.
+# Fields that only listeners of some protocols have.
 TLS = {
     'default_tls_container_ref': 'x', 'default_tls_container_data': 'x',
     'sni_container_refs': ['x'], 'sni_container_data': ['x'],

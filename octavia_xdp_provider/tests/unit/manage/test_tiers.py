@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What commands show of load balancers that need proxy nodes."""
+"""Output of commands for load balancers that need proxy nodes."""
 
 from octavia_xdp_provider.contracts import spec
 from octavia_xdp_provider.controller.store import rows

@@ -88,7 +88,7 @@ class TestDrain(ZonesTestCase):
         out = self.done('zone', 'drain', 'a')
         self.assertIn('4 VIPs are on failed nodes of zone a: 4 more', out)
         self.assertEqual(-4, self.store.placements.removals_since(600))
-        # What has been allowed is not allowed again.
+        # Removals that have been allowed are not allowed twice.
         self.assertEqual('', self.done('zone', 'drain', 'a'))
         self.assertEqual(-4, self.store.placements.removals_since(600))
 

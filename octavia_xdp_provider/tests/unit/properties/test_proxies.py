@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whatever happens to proxy nodes and listeners, and in any order, ends with
-the right proxies, and with one ACTIVE for each change."""
+"""Any sequence of events of proxy nodes and listeners ends with the right
+proxies, and with one ACTIVE for each change."""
 
 import hypothesis
 from hypothesis import strategies
@@ -89,7 +89,7 @@ class TestProxies(proxying.ProxiesTestCase):
         self.assertEqual(generation, self.generation())
 
     def listeners(self, protocols):
-        """As in Octavia, only an ACTIVE load balancer can be changed."""
+        """Change the load balancer if it is ACTIVE, as Octavia requires."""
         if self.octavia.provisioning_status('lb') != 'ACTIVE':
             return
         doc = proxying.document(**{

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whatever happens to nodes of both roles, and in any order: a proxy node is
-given up only when no LB node sends to it and its drain time is over, and in
-the end each tier has the nodes that it should have."""
+"""In any sequence of events of nodes of both roles a proxy node is given up
+only when no LB node sends to it and its drain time is over, and in the end
+each tier has the nodes that it should have."""
 
 import hypothesis
 from hypothesis import strategies

@@ -82,7 +82,7 @@ class Bundles(keeping.BundlesTestCase):
         self.assertEqual({}, self.rows())
 
     def test_correction_of_the_document_leaves_pending_certificates(self):
-        """As one that follows from a comparison with Octavia."""
+        """A comparison with Octavia corrects documents this way."""
         self.create()
         first, second = keeping.certificate(), keeping.certificate()
         self.do(self.listener('create', first))
@@ -138,7 +138,7 @@ class Tickets(keeping.BundlesTestCase):
         self.assertEqual(first, self.ticket_keys(10_999))
         second = self.ticket_keys(11_000)
         self.assertEqual(first[1:], second[:2])
-        # Nobody asked for a while: one key is left that clients may have.
+        # After a period without requests one key of the clients' remains.
         third = self.ticket_keys(13_100)
         self.assertEqual(second[2:], third[:1])
         self.assertEqual(set(), {*third} & {*self.ticket_keys(20_000)})

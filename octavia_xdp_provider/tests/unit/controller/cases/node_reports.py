@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a node reports is taken once, in order."""
+"""Reports of a node are applied once and in order."""
 
 from octavia_xdp_provider.tests.unit.controller import reporting
 

@@ -85,8 +85,8 @@ class Store(store_base.StoreTestCase):
             errors.Refused, self.store.load_balancers.create,
             document('four', 4, 5, '198.18.10.11'))
         self.assertEqual('address', error.option)
-        # As an address that the operator has closed: whose server it is, and
-        # that there is one, is nobody's business.
+        # The text is that for an address which the operator has closed: it
+        # must not reveal that another project has a server there.
         why, instead, _ = address_policy.closed('198.18.10.11', '')
         self.assertEqual((why, instead), (error.why, error.instead))
         self.assertIn('DSCP 5', error.for_operator)
@@ -324,7 +324,7 @@ class Schema(store_base.StoreTestCase):
         try:
             while True:
                 before = done
-                # What oslo.db makes of that.
+                # oslo.db may convert the error to its own.
                 with contextlib.suppress(db_exception.DBError, RuntimeError):
                     function()
                 if done == before:

@@ -74,7 +74,7 @@ class TestZones(simulated.SchedulerTestCase):
         self.run_passes('b1', 'b2', passes=10, step_s=5)
         self.assertEqual({'bb': self.NUMBER}, self.spread())
         self.run_passes('a1', 'a2', 'b1', 'b2', passes=1)
-        # As few at a time as the option says, and load them first.
+        # No more at a time than the option says; they are added first.
         self.assertEqual({'abb': 2, 'bb': self.NUMBER - 2}, self.spread())
         for _ in range(20):
             self.run_passes('a1', 'a2', 'b1', 'b2', passes=1)

@@ -36,7 +36,7 @@ class TestDecision(unit.TestCase):
         self.assertEqual(set('abc'), set(add))
 
     def test_placements_decide(self):
-        """What is added and what leaves, by (conditions, placements)."""
+        """Nodes that are added and removed, by (conditions, placements)."""
         nodes = {'a': base.LIVE, 'b': base.LIVE, 'dead': base.DEAD,
                  'off': base.DISABLED, 'silent': base.SILENT}
         full = 'the map is full'

@@ -82,7 +82,7 @@ class TestProxyDecision(unit.TestCase):
             self.assertIsNone(move)
 
     def test_draining_proxy_that_is_needed_again_is_restored(self):
-        """Of a failover as well, which ends then if no node takes over."""
+        """This includes a failover, which ends if no node can take over."""
         conditions = {'a': LIVE, 'b': DEAD, 'c': LIVE}
         for leaving in (placed('c', draining_since=NOW),
                         placed('c', draining_since=NOW, replace=True)):

@@ -146,7 +146,7 @@ class TestPlaces(unit.TestCase):
                 # A third zone can take it.
                 ({'a1': off, 'b1': base.LIVE, 'c1': base.LIVE}, 'require',
                  ({'c1'}, set())),
-                # Nobody else serves it.
+                # No other node serves it.
                 ({'a1': off, 'b1': base.DEAD}, 'require', (set(), set()))):
             with self.subTest(conditions=conditions, spread=spread):
                 self.assertEqual(expected, decide(conditions, rows,
@@ -357,7 +357,7 @@ class TestProperties(unit.TestCase):
             deployment.happen(host, condition)
             for _ in range(turns):
                 deployment.turn()
-        # Who is silent is back or dead at last.
+        # Silent nodes come back or are declared dead in the end.
         for number, (host, condition) in enumerate(
                 sorted(deployment.conditions.items())):
             if condition is base.SILENT:
