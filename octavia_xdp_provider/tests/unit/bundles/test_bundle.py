@@ -18,7 +18,7 @@ LB, OTHER_LB = 'a' * 36, 'b' * 36
 class TestCertificate(base.TestCase):
 
     def load(self, made):
-        """As HAProxy does, by OpenSSL; raises if it is no pair."""
+        """Load a pair by OpenSSL, like HAProxy; raises if it is invalid."""
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / 'bundle.pem'
             path.write_bytes(made.pem)

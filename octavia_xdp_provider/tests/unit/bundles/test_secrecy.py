@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who can read a bundle on its way and in the database."""
+"""Protection of bundles on their way and in the database."""
 
 import base64
 import os

@@ -46,7 +46,7 @@ class Node:
             for index, address in enumerate(members)]
         self.networks[key] = list(allowed)
 
-    # What explain asks
+    # Queries of explain
 
     def services(self):
         return list(self.found.values())

@@ -135,7 +135,7 @@ class TestSteps(ExplainCase):
                        {'QUIC': text})
 
     def test_unknown_services_are_said_to_be_so(self):
-        """As in damaged tables, or if one was made meanwhile."""
+        """Tables may be damaged, or the service made in the meantime."""
         self.check(with_(TCP), ('SERVICE 99', 'SLOT 5 64 0 0 1 0'), {
             'service': 'number 99, of which the tables know nothing: see '
             'verify', 'slot': None})
@@ -172,7 +172,7 @@ class TestSteps(ExplainCase):
 
 
 class TestOutcomes(ExplainCase):
-    """What the outcome and the frame say without a record."""
+    """Explanations from outcome and frame, without a record."""
 
     def test_packets_that_are_left_alone(self):
         for frame, topic, text in (

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What octavia-xdp-ctl says of the node's processes."""
+"""Output of octavia-xdp-ctl about the node's processes."""
 
 import argparse
 import io

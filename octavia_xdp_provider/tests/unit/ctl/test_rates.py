@@ -12,7 +12,7 @@ MEMBER = types.MemberState('10.1.0.1', 1, 0, True, True, True,
 
 
 class Sample:
-    """As inspection.Sample, of {port: (packets, bytes, flows)}."""
+    """An inspection.Sample made of {port: (packets, bytes, flows)}."""
 
     def __init__(self, counters):
         self.count = len(counters)

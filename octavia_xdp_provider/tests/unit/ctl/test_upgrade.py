@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What octavia-xdp-ctl upgrade says."""
+"""Output of octavia-xdp-ctl upgrade."""
 
 import contextlib
 import io

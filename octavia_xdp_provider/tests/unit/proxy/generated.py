@@ -20,8 +20,8 @@ TLS_HEADERS = ('X-SSL-Client-Verify', 'X-SSL-Client-Has-Cert', 'X-SSL-Issuer',
                'X-SSL-Client-Not-Before', 'X-SSL-Client-Not-After')
 COMPARE = ('REGEX', 'STARTS_WITH', 'ENDS_WITH', 'CONTAINS', 'EQUAL_TO')
 
-# What Octavia's renderer writes as it is meant; see test_hostile_values for
-# the rest.
+# Values that Octavia's renderer writes correctly; test_hostile_values has the
+# others.
 PLAIN = st.text('ab09/.-_ \\', min_size=1, max_size=9)
 PLAIN_REGEX = st.sampled_from((r'^/a.*\.b$', 'a b', r'(?i)\d+', '-m', '^$'))
 PLAIN_URLS = st.sampled_from(('https://example.com/new?a=1', 'http://a:8080'))

@@ -57,7 +57,7 @@ def _balancer(document):
 
 
 def _listener(key, listener, balancer, pools):
-    # As octavia.db.models.Listener.pools.
+    # The same as octavia.db.models.Listener.pools.
     used = {listener['default_pool_id'], *(
         policy['redirect_pool_id']
         for policy in listener['l7policies'].values()

@@ -101,6 +101,6 @@ class TestOracle(base.TestCase):
                           if not shows(document, difference)]
 
         compare()
-        # What is generated depends on the modules that are loaded.
+        # The generated documents depend on the modules that are loaded.
         for difference in missing:
             find(difference)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the comparison with Octavia's renderer (test_oracle) does not show."""
+"""Cases that the comparison with Octavia (test_oracle) does not cover."""
 
 import random
 
@@ -167,7 +167,7 @@ class TestServers(base.TestCase):
                          again[documents.uuid_of('other')])
 
     def test_numbers_of_servers_are_different_in_spite_of_their_hashes(self):
-        # Of 4,096 members about eight pairs have one hash.
+        # About eight pairs among 4,096 members have the same hash.
         pool = documents.pool({
             f'm{number}': documents.member(f'198.18.{number // 256}.'
                                            f'{number % 256}')

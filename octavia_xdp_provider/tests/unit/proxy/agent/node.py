@@ -23,7 +23,7 @@ FIRST, SECOND = documents.uuid_of('first'), documents.uuid_of('second')
 MEMBER = documents.uuid_of('m1')
 NODE = plans.Node('proxy1', (2, 6), connections=100, threads=1,
                   memory_bytes=1 << 26, cpu_weight=100, stop_after_s=30)
-# Of the launcher, of a load balancer that runs.
+# The launcher's state of a load balancer that runs.
 STATE = {'phase': 'running', 'configuration_hash': None, 'pid': None,
          'certificates': None, 'restarts': 0, 'listening': True,
          'error': None, 'judged_hash': None}

@@ -80,7 +80,7 @@ class TestPlans(base.TestCase):
         self.assertIn('maxconn 3\n', self.text(document))
 
     def test_change_of_a_limit_is_a_reload(self):
-        """What the launcher starts another process for is the same."""
+        """Nothing changes for which the launcher starts another process."""
         launches = [self.plan(node.document(connection_limit=limit)).launch
                     for limit in (None, 1, 10 ** 6)]
         self.assertEqual(1, len({str(checks.frame(launch))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whatever is wanted, dies and is killed in any order: in the end exactly
-what is wanted runs."""
+"""After any sequence of orders, deaths and kills exactly the wanted processes
+run."""
 
 import hypothesis
 from hypothesis import stateful

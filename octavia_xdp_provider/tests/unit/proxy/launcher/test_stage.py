@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What becomes HAProxy; all else of it needs root
-(functional.node.test_proxy_launcher)."""
+"""The process that becomes HAProxy, as far as it can be tested without root;
+the rest is in functional.node.test_proxy_launcher."""
 
 import subprocess
 import sys

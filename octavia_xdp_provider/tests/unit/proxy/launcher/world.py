@@ -81,7 +81,7 @@ class World:
                 if generation != machine.CHECK]
 
     def load(self, master, text):
-        """What a master does when it has read its configuration."""
+        """Have a master load a configuration. Returns whether it is valid."""
         if text in self.bad or text in self.deadly:
             return False
         master.served = text
@@ -283,7 +283,7 @@ class Node:
             state = world.states[identity]
             masters = world.masters(identity)
             if text in world.deadly | world.bad:
-                # What served before may go on.
+                # The previous configuration may still be served.
                 test.assertLessEqual(len(masters), 1)
                 test.assertNotEqual('running', state['phase'])
                 test.assertEqual(bool(masters), state['listening'])
