@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the unit tests share: configuration and a load balancer."""
+"""Base class of the unit tests, with configuration and a load balancer."""
 
 import threading
 import time

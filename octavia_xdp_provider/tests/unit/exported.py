@@ -26,7 +26,7 @@ from octavia_xdp_provider.proxy.launcher import metrics as launcher_metrics
 from octavia_xdp_provider.result_handler import metrics as handler_metrics
 
 CHECKER = pathlib.Path(__file__).parents[3] / 'hc-agent/src/metrics.rs'
-# What a metric of a type is stored as.
+# Endings of the names of series by the type of the metric.
 _SERIES = {'gauge': ('',), 'counter': ('_total',),
            'histogram': ('_bucket', '_count', '_sum')}
 _FIELD = re.compile(r'^    (\w+): (?:Family<\w+, )?(\w+)', re.MULTILINE)
@@ -36,7 +36,7 @@ _REGISTERED = re.compile(
 
 
 def names():
-    """Of all series, as queries name them."""
+    """Return the names of all series, as queries use them."""
     series = set(_of_checker())
     for registry in (_agent(), _controller(), _host(), _proxy(),
                      handler_metrics.Metrics().registry,
@@ -62,7 +62,7 @@ def _agent():
     registry.register(agent_metrics.Collector(parts, link, worker, facts))
     registry.register(listener_metrics.Collector(
         mock.Mock(), link, facts))
-    # Of each process, as the others are not.
+    # Every process has these, unlike the metrics above.
     registry.register(monitoring._Ages(loops.Loops(60)))
     monitoring._refused(registry)
     return registry

@@ -21,8 +21,8 @@ _CLOCKS = {'base.now', 'time.time'}
 _FOLDERS = ('tests/',)
 _LEFT_ALONE = {'process/ages.py', 'process/atomic_file.py', 'ctl/links.py'}
 
-# Of C: what is read of a clock, and what tables keep of it. Nanoseconds and
-# milliseconds of 64 bits never wrap, and their names end so.
+# Differences in C between a clock and a stored time. Nanoseconds and
+# milliseconds of 64 bits never wrap, and their names have that suffix.
 _AGES_IN_C = re.compile(
     r'\b(?:now|units_now\(\))\s*-\s*[\w>.(-]*(?:time|seen|stamp|since)\b'
     r'(?!_n?s\b)|'

@@ -57,7 +57,7 @@ WELL = {
     BGP.format('192.0.2.2'): '1x60',
     A + 'uplinks_ready{instance="lb1",version="4"}': '1x60',
     A + 'uplinks_ready{instance="lb1",version="6"}': '0x60',
-    # What tenants have forbidden, and a scan now and then.
+    # Packets that tenants have forbidden, and an occasional scan.
     DROPS.format('drop_not_allowed'): '0+90000x60',
     DROPS.format('drop_no_member'): '0+540x60',
     DROPS.format('drop_internal'): '0x60',
@@ -103,7 +103,7 @@ WELL = {
     SILENCE.format('hv1'): '2x60',
     V + 'controller_silence_seconds' + HV1: '120x60',
     V + 'failed' + HV1: '0x9 1x3 0x46',
-    # What rules forbid, and the time of a migration.
+    # Packets that rules forbid, and those during a migration.
     OUTCOME.format('drop_not_allowed'): '0+90000x60',
     OUTCOME.format('drop_no_tap'): '0+540x60',
     OUTCOME.format('flows_full'): '0x60',
@@ -245,7 +245,7 @@ def labels_of(labels):
 class TestRules(base.TestCase):
 
     def promtool(self, cases):
-        """What promtool says of test cases; None: they pass."""
+        """Return promtool's errors for test cases; None if they pass."""
         with tempfile.TemporaryDirectory() as directory:
             path = pathlib.Path(directory, 'cases.json')
             path.write_text(json.dumps({

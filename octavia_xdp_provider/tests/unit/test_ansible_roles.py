@@ -22,7 +22,7 @@ FILES = {'control_host': ['octavia-xdp.conf'],
 
 
 def _environment():
-    # As Ansible has it.
+    # The same settings as Ansible's.
     environment = jinja2.Environment(  # noqa: S701 not HTML
         trim_blocks=True, keep_trailing_newline=True,
         undefined=jinja2.StrictUndefined)

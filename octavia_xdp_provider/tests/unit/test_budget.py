@@ -77,7 +77,7 @@ class TestSizes(base.TestCase):
         for name in ('tools/sizes', 'tools/budget.py'):
             (self.root / name).write_text(
                 (ROOT / name).read_text())
-        # Of the tools only what has a budget here counts.
+        # The tools that are copied here must not count.
         (self.root / '.gitignore').write_text('tools/\n.gitignore\n')
 
     def have(self, **lines):

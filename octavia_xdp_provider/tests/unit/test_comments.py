@@ -29,7 +29,7 @@ _C = re.compile(
 _HASH = re.compile(r'(?:^|(?<=\s))(?P<comment>#[^\n]*)', re.MULTILINE)
 # A literal of a document that may be a path.
 _LITERAL = re.compile(r'[\w*…][\w.*…-]*(?:/[\w.*…-]+)*/?')
-# What begins a line of a comment that goes on.
+# Start of a further line of a comment.
 _MARGIN = re.compile(r'\n[ \t]*(?:\*(?!/)|//[/!]?|#)?')
 
 
@@ -95,9 +95,9 @@ PATH = re.compile(
 # Made by a build, or by a run of tests or the lab.
 MADE = ('build/', 'datapath/build/', 'hc-agent/target/', 'target/',
         'doc/build/')
-# Of the kernel: its headers, as C includes them, and its documents.
+# Headers of the kernel, as C includes them, and its documents.
 KERNEL = ('linux/', 'asm/', 'asm-generic/', 'Documentation/')
-# Where else it is, of what comments have in the same form.
+# Files that comments name and the tree does not have, and where they are.
 OTHERS = {
     'bpf.h': 'libbpf', 'btf.h': 'libbpf',
     'stdint.h': 'the compiler',

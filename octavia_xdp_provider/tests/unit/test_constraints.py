@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is locked serves each Python that the set-up takes."""
+"""Locked versions support each Python that the set-up accepts."""
 
 import configparser
 import os
@@ -96,7 +96,7 @@ class TestPythonOfTheSetup(base.TestCase):
             self.assertIn('must be one of', done.stderr)
             return
         self.assertEqual(0, done.returncode, done.stderr)
-        # What the virtual environment stands on, which may be replaced.
+        # The Python below the virtual environment, which may be replaced.
         program = pathlib.Path(done.stdout.strip())
         self.assertEqual(pathlib.Path(sys.executable).resolve(),
                          program.resolve())

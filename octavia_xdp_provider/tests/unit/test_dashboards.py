@@ -41,7 +41,7 @@ def selectors(dashboard):
 
 
 def complaints(queries):
-    """What promtool says of queries that it cannot parse, or None."""
+    """Return promtool's errors for queries, None if it parses them all."""
     with tempfile.TemporaryDirectory() as directory:
         path = pathlib.Path(directory, 'rules.json')
         path.write_text(json.dumps({'groups': [{
@@ -101,7 +101,7 @@ class TestDashboards(base.TestCase):
             if panel['type'] != 'row':
                 self.assertEqual(source, panel['datasource'],
                                  (name, panel['title']))
-            # What it was exported from is nobody else's.
+            # It has no inputs of the Grafana that it was exported from.
             self.assertNotIn('__inputs', self.all[name])
 
     def test_queries_are_of_prometheus_language(self):

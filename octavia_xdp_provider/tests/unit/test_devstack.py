@@ -19,7 +19,7 @@ ROOT = pathlib.Path(lab.__file__).parent.parent
 PLUGIN = ROOT / 'devstack'
 FUNCTIONS = PLUGIN / 'tests' / 'functions.sh'
 CONTRACT = json.loads((PLUGIN / 'tests' / 'contract.json').read_text())
-# Of bindep.txt, what DevStack's own services bring, or a lab alone needs.
+# Packages of bindep.txt that DevStack installs, or that only a lab needs.
 NOT_ITS_OWN = {'mariadb-server', 'rabbitmq-server', 'postgresql',
                'tcpdump', 'frr'}
 

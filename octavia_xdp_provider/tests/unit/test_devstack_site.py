@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What lab.devstack makes of DevStack's variables."""
+"""How lab.devstack uses DevStack's variables."""
 
 import ipaddress
 import pathlib

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the documents name is in the tree."""
+"""Files and names in documents exist in the tree."""
 
 import argparse
 import pathlib
@@ -185,7 +185,7 @@ class TestUpgrade(base.TestCase):
 
 
 class TestClients(base.TestCase):
-    """What the page of clients recommends is accepted."""
+    """Examples on the page of clients are accepted."""
 
     def literals(self, pattern):
         text = (ROOT / 'doc/source/user/clients.rst').read_text()
@@ -219,7 +219,7 @@ class TestClients(base.TestCase):
 
 
 class TestBeginnings(base.TestCase):
-    """What newcomers read first."""
+    """The documents that newcomers read first."""
 
     def test_readme_has_the_version_of_the_packages(self):
         [named] = re.findall(r'This is version ([\d.]+),',

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tenants share is on the page about it, with a test."""
+"""Each resource that tenants share is on the page about them, with a test."""
 
 import ast
 import re
@@ -20,16 +20,16 @@ _MAPS = re.compile(
     r'(\w+)\s+SEC\("\.maps"\)|'
     r'\b(?:MMAPPED_ARRAY|PIECES|SLICES|PER_CPU_ARRAY|HASH_TABLE)\((\w+)[,)]')
 _SECTIONS = re.compile(r'(\w+)\s+SEC\("\.data\.\w+"\)')
-# Of Python: what holds what comes faster than it is taken.
+# Classes of Python that hold items which arrive faster than they are taken.
 _WAITING = frozenset({'Queue', 'SimpleQueue', 'LifoQueue', 'PriorityQueue',
                       'ThreadPoolExecutor', 'BoundedSemaphore', 'Semaphore',
                       'deque'})
-# Their length is that of what the caller has in its hand.
+# Their length is bounded by the caller's own data.
 _LOCAL = frozenset({'manage/rates.py'})
 
 
 def names_of_maps():
-    """Of all programs: what packets, and who handles them, share."""
+    """Return the names of all programs' maps and global sections."""
     result = set()
     for path in BPF.rglob('*.[ch]'):
         text = re.sub(r'#define.*?[^\\]\n', '', path.read_text(), flags=re.S)
@@ -66,13 +66,13 @@ class Rows:
         text = path.read_text()
         self.rows = [re.split(r'\n     - ', '\n     - ' + row)[1:]
                      for row in re.split(r'\n   \* - ', text)[1:]]
-        # What follows the last cell is not indented.
+        # Text after the last cell is not indented.
         for row in self.rows:
             row[-1] = re.split(r'\n(?=\S)', row[-1])[0]
 
     @property
     def seen_by(self):
-        """What stands beside the test, by the first cell."""
+        """Return the cells "Seen by", by the first cell."""
         return {row[0]: row[-2] for row in self.rows
                 if row[-2].strip() != 'Seen by'}
 
@@ -104,8 +104,8 @@ def without_a_counter(cells, known):
 
 
 def unknown_tests(cell):
-    """What a cell names that there is not: a module or program of tests, or a
-    function that the ones before it do not have."""
+    """Return names in a cell that do not exist: modules or programs of tests,
+    and functions that the modules before them do not have."""
     result, seen = [], []
     for name in literals(cell):
         texts = list(_sources(name))

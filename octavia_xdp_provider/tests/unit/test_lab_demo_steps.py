@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a demonstration prints if it cannot start or a step fails."""
+"""Output of a demonstration that cannot start or whose step fails."""
 
 import contextlib
 import fcntl

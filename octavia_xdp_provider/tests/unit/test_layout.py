@@ -120,7 +120,7 @@ class TestLayout(base.TestCase):
                         self.assertIn(parts[1], allowed, f'{path}: {name}')
 
     def test_measuring_and_shared_machines_stay_apart(self):
-        # Of each other they share how declarations are read.
+        # They share nothing but the reader of declarations.
         for path in BENCH.rglob('*.py'):
             for name in imported_names(path):
                 self.assertNotEqual('testbed', name.split('.')[0],

@@ -10,9 +10,9 @@ from octavia_xdp_provider.tests.unit import base
 
 ROOT = pathlib.Path(octavia_xdp_provider.__file__).parent.parent
 MAKEFILES = (ROOT / 'Makefile', ROOT / 'bench' / 'bench.mk')
-# As shells and literals have it: "make it so" in a sentence is none.
+# A command in a shell or a literal, unlike "make it so" in a sentence.
 COMMAND = re.compile(r'(?:``|^\s+|\$ |\bsudo |&& )make ((?:[\w-]+[ =]?)+)')
-# Of another Makefile, or another program.
+# A command for another Makefile, or of another program.
 ELSEWHERE = re.compile(r'make (--\S+ \S+ )*-C')
 
 

@@ -63,7 +63,7 @@ class TestPages(base.TestCase):
 
 
 class TestOptions(base.TestCase):
-    """What is described is what --help prints."""
+    """Manual pages describe the options that --help prints."""
 
     def test_options_of_argparse_and_oslo_are_described(self):
         text = documents.extension('command_text')

@@ -15,7 +15,7 @@ ROOT = PACKAGE.parent
 
 
 def defined(path, name):
-    """What a C file defines as decimal numbers; one, if all is well."""
+    """Return a C file's decimal definitions of a name: one is expected."""
     return [int(number) for number in re.findall(
         rf'^#define {name} ([0-9]+)\b', path.read_text(), re.MULTILINE)]
 

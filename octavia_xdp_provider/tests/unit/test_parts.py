@@ -49,7 +49,7 @@ tests/test_pools.c:40: error: Failure!
 
 
 class TestFailures(base.TestCase):
-    """What the last lines of a run tell, from logs as the runners write."""
+    """The last lines of a run, made from logs of the runners."""
 
     def failures(self, text):
         log = pathlib.Path(self.useFixture(fixtures.TempDir()).path) / 'log'
@@ -175,7 +175,7 @@ class TestPlan(base.TestCase):
                    for module in (TESTS / kind).glob('**/test_*.py')}
         self.assertIn(TESTS / 'functional' / 'node', folders)
         for folder in folders:
-            # Of a folder that a part runs all below it is run.
+            # A part that runs a folder runs all folders below it.
             self.assertTrue(any(
                 f'{how}_tests {parent.relative_to(TESTS)} ' in script
                 for how in ('python', 'timed')

@@ -48,7 +48,7 @@ def methods(kind):
 
 
 def sent_by(client):
-    """What each method of a client sends, and as which interface."""
+    """Return a client's target, and the calls that its methods send."""
     recorder = Recorder()
     with mock.patch.object(rpc.oslo_messaging, 'get_rpc_client',
                            return_value=recorder) as made:

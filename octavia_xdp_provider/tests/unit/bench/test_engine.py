@@ -282,7 +282,7 @@ class TestBeds(base.TestCase):
             self.assertGreater(error.line, 0)
 
     def test_configuration_of_a_bed(self):
-        """Of the software that it is for; a scenario may say otherwise."""
+        """It is for the bed's own software; a scenario may override it."""
         path = pathlib.Path(self.useFixture(fixtures.TempDir()).path,
                             'bed.yaml')
         text = definitions.find('beds', 'one-node').read_text()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Ansible gets of switches, and what it may answer."""
+"""Input of Ansible for switches, and how its answers are handled."""
 
 import json
 import pathlib
@@ -15,7 +15,7 @@ from testbed import inventory
 from testbed import switches
 
 KEY = 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIE8 root@leaf1'
-# As Ansible ends, and with what it was started.
+# Instead of Ansible: records its environment and exits as told.
 _PROGRAM = '''\
 #!{python}
 import json, os

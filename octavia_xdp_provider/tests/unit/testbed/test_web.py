@@ -25,7 +25,7 @@ HOSTILE = '<script>alert(1)</script>" onload="x {{ 7 * 7 }}'
 
 
 class WebTest(base.TestCase):
-    """As a reverse proxy sends requests that came by HTTPS."""
+    """Requests are sent as by a reverse proxy that received HTTPS."""
 
     def setUp(self):
         super().setUp()
@@ -38,7 +38,7 @@ class WebTest(base.TestCase):
         self.client = self.client_of('alice')
 
     def client_of(self, name):
-        """Whom the proxy says to be this one; None: it says nothing."""
+        """Return a client that the proxy names so; None: without a name."""
         client = self.app.test_client()
         client.environ_base['HTTP_REFERER'] = 'https://localhost/'
         if name is not None:
