@@ -74,7 +74,8 @@ class TestMakefile(base.TestCase):
 
     def test_demonstrations_match_the_readme(self):
         readme = ' '.join((ROOT / 'README.rst').read_text().split())
-        named = set(re.findall(r'make demo(?:-down|(?: [A-Z0-9]+=\w+)*)', readme))
+        named = set(re.findall(
+            r'make demo(?:-down|(?: [A-Z0-9]+=\w+)*)', readme))
         self.assertEqual(named, {
             ' '.join(argv) for commands in demos.COMMANDS.values()
             for argv in commands if argv[0] == 'make'})
