@@ -21,7 +21,7 @@ FUNCTIONS = PLUGIN / 'tests' / 'functions.sh'
 CONTRACT = json.loads((PLUGIN / 'tests' / 'contract.json').read_text())
 # Packages of bindep.txt that DevStack installs, or that only a lab needs.
 NOT_ITS_OWN = {'mariadb-server', 'rabbitmq-server', 'postgresql',
-               'tcpdump', 'frr'}
+               'tcpdump', 'frr', 'haproxy'}
 
 # Instead of lab.devstack: prints what it was called with.
 _PYTHON = """\
