@@ -10,6 +10,28 @@ import ipaddress
 from octavia_xdp_provider.contracts import errors
 from octavia_xdp_provider.contracts import flavor
 from octavia_xdp_provider.contracts import spec
+from octavia_xdp_provider.contracts import tiers
+
+
+def check_proxied(doc: spec.Document) -> None:
+    """Refuse listeners that proxy nodes serve, as these do not send to VMs
+    through their hypervisors.
+
+    :raises Refused: names the option for which a listener needs proxy nodes.
+    """
+    if flavor.value(doc['flavor'], 'zero_touch') != 'required':
+        return
+    for listener in doc['listeners'].values():
+        cause = tiers.cause(doc, listener)
+        # Octavia allows no pool for the metrics of PROMETHEUS.
+        if cause and listener['protocol'] != 'PROMETHEUS':
+            name, value = cause
+            raise errors.Refused(
+                name, f'{value} needs a proxy node, and proxy nodes cannot '
+                'reach members through their hypervisors, as the load '
+                'balancer\'s flavor requires (zero_touch)',
+                'use a load balancer whose flavor does not require that, and '
+                'members that are reached at their addresses')
 
 
 def check(doc: spec.Document) -> None:

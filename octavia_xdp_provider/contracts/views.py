@@ -262,12 +262,12 @@ def for_proxy(doc: spec.Document) -> proxy_spec.Document:
         for key in sorted({*tiers.proxied_listeners(doc), *leaving})}
     pools = tiers.pool_ids(doc, proxied=True) | {
         listener['default_pool_id'] for listener in leaving.values()}
-    result['pools'] = {key: _proxied_pool(pool) for key, pool
+    result['pools'] = {key: _proxied_pool(doc, pool) for key, pool
                        in sorted(doc['pools'].items()) if key in pools}
     return cast(proxy_spec.Document, result)
 
 
-def _proxied_pool(pool: spec.Pool) -> dict[str, Any]:
+def _proxied_pool(doc: spec.Document, pool: spec.Pool) -> dict[str, Any]:
     result = _pick(proxy_spec.Pool, 'pool', pool)
     persistence = pool['session_persistence']
     result['session_persistence'] = persistence and {
@@ -276,7 +276,9 @@ def _proxied_pool(pool: spec.Pool) -> dict[str, Any]:
     result['members'] = {
         key: {name: member[name]  # type: ignore[literal-required]
               for name in proxy_spec.Member.__annotations__}
-        for key, member in pool['members'].items()}
+        for key, member in pool['members'].items()
+        # Another server may have the address of a VM behind a hypervisor.
+        if member.get('way') == 'direct' or not spec.is_zero_touch(doc)}
     return result
 
 

@@ -11,6 +11,7 @@ from octavia_xdp_provider.contracts import fields
 from octavia_xdp_provider.contracts import flavor
 from octavia_xdp_provider.contracts import host_spec
 from octavia_xdp_provider.contracts import spec
+from octavia_xdp_provider.contracts import tiers
 from octavia_xdp_provider.controller.neutron_ports import findings
 from octavia_xdp_provider.controller.zero_touch import ends as ends_
 from octavia_xdp_provider.controller.zero_touch import port_documents
@@ -108,6 +109,9 @@ def _decide(document: spec.Document, pool_id: str, key: str, seen: Seen,
             ends: ends_.Ends, is_silent: Callable[[str], bool]) -> Decision:
     pool = document['pools'][pool_id]
     member = pool['members'][key]
+    if tiers.pool_cause(document, pool):
+        return Decision(NONE if _is_required(document) else DIRECT, (
+            'proxy nodes do not reach members through their hypervisors'))
     own = zero_touch.member_problem(document, pool, member)
     if own:
         return _without(document, pool_id, member, own[1][0])
@@ -185,7 +189,7 @@ def without(document: spec.Document, member_id: str, reason: str) -> Decision:
 
 def _without(document: spec.Document, pool_id: str, member: spec.Member,
              reason: str) -> Decision:
-    if flavor.value(document['flavor'], 'zero_touch') == 'required':
+    if _is_required(document):
         return Decision(NONE, reason)
     if flavor.value(document['flavor'], 'member_port') == 'same':
         for key in listeners(document, pool_id):
@@ -196,3 +200,7 @@ def _without(document: spec.Document, pool_id: str, member: spec.Member,
                     f'where nothing writes its port {member["protocol_port"]} '
                     f'in place of the listener\'s {port}'))
     return Decision(DIRECT, reason)
+
+
+def _is_required(document: spec.Document) -> bool:
+    return bool(flavor.value(document['flavor'], 'zero_touch') == 'required')

@@ -44,6 +44,34 @@ class TestTiers(base.TestCase):
             with self.subTest(flavor=flavor):
                 validation.validate(document(flavor=flavor))
 
+    def test_proxies_do_not_serve_members_that_must_be_vms(self):
+        required = {'zero_touch': 'required'}
+        for option, listener, pool, flavor in (
+                ('protocol', {}, {}, {}),
+                ('protocol', {'protocol': 'TCP'}, {'protocol': 'PROXY'}, {}),
+                ('forwarding', {'protocol': 'TCP'}, {'protocol': 'TCP'},
+                 {'forwarding': 'proxy'})):
+            with self.subTest(option=option, listener=listener):
+                self.refused(option, document(
+                    listener, {'session_persistence': None, **pool},
+                    {**required, **flavor}))
+        validation.validate(document(
+            {'protocol': 'PROMETHEUS', 'default_pool_id': None},
+            {'members': {}}, required))
+
+    def test_proxies_are_sent_only_members_that_have_their_address(self):
+        for member, is_sent in (
+                ({}, False), ({'way': 'none'}, False),
+                ({'way': 'direct'}, True),
+                ({'tunnel': {'address': '198.18.20.1', 'keys': {WEB: 7},
+                             'encapsulation': 'geneve', 'mtu': 1442}},
+                 False)):
+            checked = document(flavor={'zero_touch': 'preferred'})
+            checked['pools'][WEBS]['members'][MEMBER].update(member)
+            with self.subTest(member=member):
+                sent = views.for_proxy(checked)['pools'][WEBS]['members']
+                self.assertEqual(is_sent, MEMBER in sent)
+
     def test_lb_nodes_accept_what_they_are_sent(self):
         for flavor in FLAVORS:
             checked = document(flavor=flavor)
