@@ -15,6 +15,7 @@ import sys
 from lab import deployment
 from lab import namespaces
 from lab import paths
+from lab.fabric import proxies
 from lab.fabric import topology
 from lab.tempest import adaptations
 from lab.tempest import configuration
@@ -40,7 +41,10 @@ def main():
         if not (options.keep and namespaces.exists(lab, paths.CONTROL)):
             deployment.up(lab, control_only=True,
                           provider_options=configuration.PROVIDER_OPTIONS)
-            topology.up(lab, configuration.NODE_OPTIONS)
+            topology.make(lab)
+            proxies.make(lab, configuration.PROXIES)
+            topology.start(lab, configuration.LB_NODE_OPTIONS)
+            proxies.start_all(lab, configuration.NODE_OPTIONS)
         configuration.write(lab, directory)
         outcome = _run(lab, directory, options)
     finally:

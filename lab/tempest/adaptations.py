@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Adaptations of a copy of the plugin's tests before they run.
 
-The tests give every listener a connection limit and every flavor a topology,
-both features of the amphora provider. With these two no test of layer 4 would
-run; without them all tests of layer 4 run.
+The tests give every listener a connection limit and every flavor a topology of
+amphorae. This provider limits no connections of UDP and SCTP, and its flavors
+have other keys.
 """
 
 import re
@@ -13,17 +13,25 @@ PLUGIN = 'octavia_tempest_plugin'
 # Directories of tests that need no VM; skips.LEFT_OUT has the exceptions.
 KINDS = ('api', 'scenario')
 
+_NO_LIMIT = 'packets of UDP and SCTP do not show connections; -1 is no limit'
+# The tests' variables for protocols are in scope where these are inserted.
+_LIMIT = r"(-1 if {} in ('UDP', 'SCTP') else {})"
+
 # File, regular expression, its replacement, and why.
 ADAPTATIONS = (
+    *((f'tests/{kind}/v2/test_{name}.py',
+       r'(?s)(const\.PROTOCOL: (\w+),(?:(?!const\.CONNECTION_LIMIT).)*'
+       r'const\.CONNECTION_LIMIT: )(200)',
+       r'\1' + _LIMIT.format(r'\2', r'\3'), _NO_LIMIT)
+      for kind in KINDS for name in ('listener', 'member')),
     *((f'tests/{kind}/v2/test_listener.py',
-       r'(const\.CONNECTION_LIMIT: )[24]00', r'\g<1>-1',
-       'a connection limit needs NAT; -1 is none') for kind in KINDS),
+       r'(const\.CONNECTION_LIMIT: )(400)',
+       r'\1' + _LIMIT.format('protocol', r'\2'), _NO_LIMIT)
+      for kind in KINDS),
     *((f'tests/{kind}/v2/test_listener.py',
-       r'(assertEqual\()[24]00(, listener\[const\.CONNECTION_LIMIT\]\))',
-       r'\g<1>-1\2', 'the same, where it is shown') for kind in KINDS),
-    *((f'tests/{kind}/v2/test_member.py',
-       r'(const\.CONNECTION_LIMIT: )200', r'\g<1>-1',
-       'a connection limit needs NAT; -1 is none') for kind in KINDS),
+       r'(assertEqual\()([24]00)(, listener\[const\.CONNECTION_LIMIT\]\))',
+       r'\1' + _LIMIT.format('protocol', r'\2') + r'\3', _NO_LIMIT)
+      for kind in KINDS),
     ('common/constants.py', r"(LOADBALANCER_TOPOLOGY = )'.*'",
      r"\1'encapsulation'", 'a key of flavors that this provider has'),
     ('common/constants.py', r"(?m)^(SINGLE = )'.*'", r"\1'ipip'",

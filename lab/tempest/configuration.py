@@ -9,6 +9,7 @@ from lab.control import ini
 from lab.control import keystone
 from lab.control import octavia
 from lab.control import secret
+from lab.fabric import proxies
 from octavia_xdp_provider.contracts import flavor
 from octavia_xdp_provider.contracts import zone
 
@@ -23,10 +24,12 @@ PROVIDER_OPTIONS = {
     'members': {'allowed_networks': MEMBER_NETWORKS,
                 # Methods of the tests' health monitors.
                 'monitor_http_methods': 'GET,HEAD,OPTIONS,POST'},
-    'api': {'algorithms_served_by_hash': ','.join(flavor.ALGORITHMS_BY_HASH)},
     'defaults': {'member_port': 'rewrite'},
 }
 NODE_OPTIONS = {'members': {'allowed_networks': MEMBER_NETWORKS}}
+# Of LB nodes alone, which forward to proxy nodes.
+LB_NODE_OPTIONS = {**NODE_OPTIONS, **proxies.NODE_OPTIONS}
+PROXIES = 2
 
 # Seconds between two queries of a status.
 INTERVAL_S = 0.3
@@ -58,7 +61,7 @@ def write(lab, directory):
                               'cinder': False, 'swift': False,
                               'horizon': False},
         'validation': {'run_validation': False},
-    }, provider_options({'member_port': 'rewrite'}), {
+    }, provider_options({'member_port': 'rewrite'}, layer_7=True), {
         'load_balancer': {
             **_networks(),
             **dict.fromkeys(('build_interval', 'check_interval',
@@ -70,10 +73,11 @@ def write(lab, directory):
     return path
 
 
-def provider_options(defaults):
+def provider_options(defaults, layer_7=False):
     """Return the provider's options for the tests: section → option → value.
 
     :param defaults: [defaults] of the controller.
+    :param layer_7: whether the cloud has proxy nodes.
     """
     return {
         'load_balancer': {
@@ -86,13 +90,13 @@ def provider_options(defaults):
             'availability_zone2': 'zone2',
             'availability_zone3': 'zone3',
         },
-        # This provider answers requests for layer 7 by "not implemented" (HTTP
-        # 501); skips.py checks each reason.
+        # Without proxy nodes this provider answers requests for layer 7 by
+        # "not implemented" (HTTP 501). TLS needs Barbican.
         'loadbalancer-feature-enabled': {
-            'not_implemented_is_error': False,
-            'l7_protocol_enabled': False,
+            'not_implemented_is_error': layer_7,
+            'l7_protocol_enabled': layer_7,
             'terminated_tls_enabled': False,
-            'prometheus_listener_enabled': False,
+            'prometheus_listener_enabled': layer_7,
         },
     }
 
