@@ -22,6 +22,7 @@ mod overload;
 mod parting;
 mod patience;
 mod privileges;
+mod probes_proxy_protocol;
 mod probes_raw;
 mod probes_source;
 mod probes_table;

@@ -82,7 +82,8 @@ class Check:
 
     A ping has no port: pings that differ only in the port are the same check.
     Packets of a check with a mark carry it (SO_MARK), so that the node can
-    send checks of one address on different ways.
+    send checks of one address on different ways. Probes of a check with
+    ``proxy_protocol`` begin with a header of that version.
     """
 
     type: str
@@ -95,6 +96,7 @@ class Check:
     http: HttpOptions | None = None
     tls: TlsOptions | None = None
     mark: int | None = None
+    proxy_protocol: int | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Return the check as in the file, without its key."""
@@ -110,6 +112,8 @@ class Check:
             fields['port'] = self.port
         if self.mark is not None:
             fields['mark'] = self.mark
+        if self.proxy_protocol is not None:
+            fields['proxy_protocol'] = self.proxy_protocol
         if self.http is not None:
             fields['http'] = self.http.as_dict()
         if self.tls is not None:

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use super::{Failed, SourceArguments};
 use crate::config::{
-    Check, CodeRange, HttpSpec, HttpsSpec, Method, ProbeSpec, Request, TlsHelloSpec,
-    Version, is_host, is_path, is_server_name,
+    Check, CodeRange, HttpSpec, HttpsSpec, Method, ProbeSpec, ProxyProtocol, Request,
+    TlsHelloSpec, Version, is_host, is_path, is_server_name,
 };
 use crate::key::Key;
 use crate::probe::{self, Failure, ProbeOutcome, Step};
@@ -32,7 +32,7 @@ enum Probe {
     /// Send an ICMP echo request, wait for the reply
     Ping(Host),
     /// Connect
-    Tcp(Target),
+    Tcp(Connection),
     /// Connect, send a request, judge the status line
     Http(Http),
     /// The same inside TLS; certificates are not verified
@@ -80,9 +80,18 @@ impl Target {
 }
 
 #[derive(Debug, clap::Args)]
-struct TlsHello {
+struct Connection {
     #[command(flatten)]
     target: Target,
+    /// Version of the PROXY protocol whose header is sent first
+    #[arg(long)]
+    proxy_protocol: Option<ProxyProtocol>,
+}
+
+#[derive(Debug, clap::Args)]
+struct TlsHello {
+    #[command(flatten)]
+    connection: Connection,
     /// Name for SNI; without it no SNI is sent
     #[arg(long, value_parser = server_name)]
     server_name: Option<String>,
@@ -100,7 +109,7 @@ struct Https {
 #[derive(Debug, clap::Args)]
 struct Http {
     #[command(flatten)]
-    target: Target,
+    connection: Connection,
     /// Method of the request
     #[arg(long, default_value = "GET")]
     method: Method,
@@ -166,29 +175,39 @@ impl Probe {
     fn host(&self) -> &Host {
         match self {
             Self::Ping(host) => host,
-            Self::Tcp(target) | Self::UdpConnect(target) | Self::Sctp(target) => {
-                &target.host
-            }
-            Self::Http(http) => &http.target.host,
-            Self::Https(https) => &https.http.target.host,
-            Self::TlsHello(hello) => &hello.target.host,
+            Self::UdpConnect(target) | Self::Sctp(target) => &target.host,
+            Self::Tcp(connection) => &connection.target.host,
+            Self::Http(http) => &http.connection.target.host,
+            Self::Https(https) => &https.http.connection.target.host,
+            Self::TlsHello(hello) => &hello.connection.target.host,
+        }
+    }
+
+    /// The arguments of types that connect.
+    fn connection(&self) -> Option<&Connection> {
+        match self {
+            Self::Ping(_) | Self::UdpConnect(_) | Self::Sctp(_) => None,
+            Self::Tcp(connection) => Some(connection),
+            Self::Http(http) => Some(&http.connection),
+            Self::Https(https) => Some(&https.http.connection),
+            Self::TlsHello(hello) => Some(&hello.connection),
         }
     }
 
     fn spec(&self) -> (SocketAddr, ProbeSpec) {
         match self {
             Self::Ping(host) => (SocketAddr::new(host.address, 0), ProbeSpec::Ping),
-            Self::Tcp(target) => (target.address(), ProbeSpec::Tcp),
+            Self::Tcp(connection) => (connection.target.address(), ProbeSpec::Tcp),
             Self::UdpConnect(target) => (target.address(), ProbeSpec::UdpConnect),
             Self::Sctp(target) => (target.address(), ProbeSpec::Sctp),
             Self::Http(http) => {
-                let target = http.target.address();
+                let target = http.connection.target.address();
                 let codes = http.expected_codes.clone();
                 let check = HttpSpec::with(target, &http.request(), codes);
                 (target, ProbeSpec::Http(Arc::new(check)))
             }
             Self::Https(Https { http, server_name }) => {
-                let target = http.target.address();
+                let target = http.connection.target.address();
                 let codes = http.expected_codes.clone();
                 let host = http.host.as_deref().filter(|host| is_server_name(host));
                 let name = server_name.as_deref().or(host);
@@ -197,7 +216,8 @@ impl Probe {
             }
             Self::TlsHello(hello) => {
                 let check = TlsHelloSpec::new(hello.server_name.as_deref());
-                (hello.target.address(), ProbeSpec::TlsHello(Arc::new(check)))
+                let target = hello.connection.target.address();
+                (target, ProbeSpec::TlsHello(Arc::new(check)))
             }
         }
     }
@@ -211,6 +231,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failed> {
         key: const { Key::new(1).expect("1 is not 0") },
         target,
         mark: host.mark,
+        proxy_protocol: arguments.probe.connection().and_then(|c| c.proxy_protocol),
         delay: Duration::from_secs(1),
         timeout: Duration::from_secs(host.timeout_s.into()),
         rise: 1,

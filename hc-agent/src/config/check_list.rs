@@ -76,6 +76,11 @@ fn build(
     let speaks_tls = matches!(check.kind, CheckType::Https | CheckType::TlsHello);
     fields.refuse("http", !speaks_http && check.http.is_some())?;
     fields.refuse("tls", !speaks_tls && check.tls.is_some())?;
+    let connects = speaks_http || speaks_tls || check.kind == CheckType::Tcp;
+    fields.refuse(
+        "proxy_protocol",
+        !connects && check.proxy_protocol.is_some(),
+    )?;
     let port = if check.kind == CheckType::Ping {
         fields.refuse("port", check.port.is_some())?;
         0
@@ -111,6 +116,7 @@ fn build(
         key: check.key,
         target,
         mark: check.mark,
+        proxy_protocol: check.proxy_protocol,
         delay: Duration::from_secs(check.delay_s),
         timeout: Duration::from_secs(check.timeout_s),
         rise: check.rise,

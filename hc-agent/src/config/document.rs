@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, Error, MapAccess, Unexpected, Visitor};
 
+use super::probe_spec::ProxyProtocol;
 use super::request::{
     CodeRange, Method, Request, Version, is_host, is_path, is_server_name,
 };
@@ -65,6 +66,8 @@ pub(super) struct CheckDocument {
     pub(super) port: Option<NonZeroU16>,
     #[serde(default, deserialize_with = "some")]
     pub(super) mark: Option<NonZeroU32>,
+    #[serde(default, deserialize_with = "proxy_protocol")]
+    pub(super) proxy_protocol: Option<ProxyProtocol>,
     #[serde(rename = "delay", deserialize_with = "seconds")]
     pub(super) delay_s: u64,
     #[serde(rename = "timeout", deserialize_with = "seconds")]
@@ -215,6 +218,16 @@ fn patience<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
 fn threshold<'de, D: Deserializer<'de>>(from: D) -> Result<u8, D::Error> {
     let number = number(from, MAX_THRESHOLD)?;
     u8::try_from(number).map_err(Error::custom)
+}
+
+fn proxy_protocol<'de, D>(from: D) -> Result<Option<ProxyProtocol>, D::Error>
+where
+    D: Deserializer<'de>,
+{
+    Ok(Some(match number(from, 2)? {
+        1 => ProxyProtocol::V1,
+        _ => ProxyProtocol::V2,
+    }))
 }
 
 /// A field that may be missing, but not null.

@@ -19,7 +19,7 @@ mod types;
 pub use self::directory::{Reader, Reading, has_marks, load_all};
 pub use self::load::parse;
 pub use self::patience::by_key as patience_by_key;
-pub use self::probe_spec::{HttpSpec, HttpsSpec, ProbeSpec, TlsHelloSpec};
+pub use self::probe_spec::{HttpSpec, HttpsSpec, ProbeSpec, ProxyProtocol, TlsHelloSpec};
 pub use self::request::{
     CodeRange, Method, Request, Version, is_host, is_path, is_server_name,
 };

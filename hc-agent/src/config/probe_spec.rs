@@ -57,6 +57,17 @@ impl ProbeSpec {
     ];
 }
 
+/// A version of the PROXY protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum ProxyProtocol {
+    /// A line of text.
+    #[clap(name = "1")]
+    V1,
+    /// A binary header.
+    #[clap(name = "2")]
+    V2,
+}
+
 /// The request of an HTTP check and what it accepts.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct HttpSpec {

@@ -36,6 +36,11 @@ fn valid_documents_are_taken() {
             assert_eq!(check.probe.name(), wanted["type"]);
             let mark = check.mark.map(|mark| u64::from(mark.get()));
             assert_eq!(mark, wanted["mark"].as_u64());
+            let version = check.proxy_protocol.map(|version| match version {
+                ProxyProtocol::V1 => 1,
+                ProxyProtocol::V2 => 2,
+            });
+            assert_eq!(version, wanted["proxy_protocol"].as_u64());
         }
     }
 }

@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::probe_spec::ProbeSpec;
+use super::probe_spec::{ProbeSpec, ProxyProtocol};
 use crate::key::Key;
 
 /// Size limit of a file in bytes, enough for more than a million checks.
@@ -25,6 +25,8 @@ pub struct Check {
     /// Mark of the packets of its probes (`SO_MARK`), by which the node's routing and
     /// programs distinguish them from others.
     pub mark: Option<NonZeroU32>,
+    /// Version of the PROXY protocol whose header is sent first, if any is.
+    pub proxy_protocol: Option<ProxyProtocol>,
     /// Time between the starts of two probes.
     pub delay: Duration,
     /// Time after which a probe has failed.

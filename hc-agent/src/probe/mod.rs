@@ -16,6 +16,7 @@ mod outcome;
 mod parting;
 mod ping;
 mod progress;
+mod proxy_header;
 mod raw_socket;
 mod sctp;
 mod sctp_packet;
@@ -107,7 +108,10 @@ async fn attempt(
         ProbeSpec::Sctp => return Box::pin(sctp::ask(check, source, progress)).await,
         _ => {}
     }
-    let stream = tcp::connect(check, source, progress).await?;
+    let mut stream = tcp::connect(check, source, progress).await?;
+    if let Some(version) = check.proxy_protocol {
+        proxy_header::send(&mut stream, version, progress).await?;
+    }
     match &check.probe {
         ProbeSpec::Http(http) => http::talk(stream, http, progress).await,
         ProbeSpec::Https(https) => {
@@ -135,6 +139,7 @@ mod tests {
             key: Key::new(1).unwrap(),
             target: "127.0.0.1:1".parse().unwrap(),
             mark: None,
+            proxy_protocol: None,
             delay: Duration::from_secs(1),
             timeout: Duration::from_secs(1),
             rise: 1,

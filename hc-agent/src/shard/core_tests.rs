@@ -23,6 +23,7 @@ pub(in crate::shard) fn check_each(number: u64, delay_ms: u64) -> Arc<Check> {
         key: key(number),
         target: "198.18.0.1:80".parse().unwrap(),
         mark: None,
+        proxy_protocol: None,
         delay: Duration::from_millis(delay_ms),
         timeout: Duration::from_secs(1),
         rise: 2,

@@ -20,6 +20,7 @@ fn check(number: u64, target: &str, probe: ProbeSpec) -> Arc<Check> {
         key: Key::new(number).unwrap(),
         target: target.parse().unwrap(),
         mark: None,
+        proxy_protocol: None,
         delay: Duration::from_millis(DELAY_MS),
         timeout: Duration::from_millis(TOOK_MS),
         rise: 2,

@@ -30,6 +30,7 @@ fn check(target: SocketAddr) -> Arc<Check> {
         key: Key::new(1).unwrap(),
         target,
         mark: None,
+        proxy_protocol: None,
         delay: PATIENCE,
         timeout: PATIENCE,
         rise: 1,

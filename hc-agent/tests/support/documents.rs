@@ -64,6 +64,7 @@ pub(crate) fn single(probe: ProbeSpec, target: SocketAddr, timeout: Duration) ->
         key: Key::new(1).unwrap(),
         target,
         mark: None,
+        proxy_protocol: None,
         delay: timeout,
         timeout,
         rise: 1,

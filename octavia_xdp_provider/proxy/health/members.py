@@ -12,6 +12,7 @@ from octavia_xdp_provider.health import monitors
 
 # How a member that speaks TLS is probed, as HAProxy itself would do it.
 _WITH_TLS = {'HTTP': 'HTTPS', 'TCP': 'TLS-HELLO'}
+_PROXY_VERSIONS = {'PROXY': 1, 'PROXYV2': 2}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,10 +67,19 @@ def _pools_in_use(document: proxy_spec.Document) -> list[proxy_spec.Pool]:
 
 def _check(monitor: spec.HealthMonitor, pool: proxy_spec.Pool,
            member: proxy_spec.Member) -> checks.Check:
-    """Return a member's check. Connections to a pool with TLS are probed with
-    TLS, unless another address or port is."""
-    has_own_target = member['monitor_address'] or member['monitor_port']
-    if pool['tls_enabled'] and not has_own_target:
+    """Return a member's check.
+
+    Connections to a pool with TLS are probed with TLS, and those to a PROXY
+    pool with the header of the PROXY protocol, unless another address or port
+    is probed: HAProxy's own checks do the same, as Octavia configures them.
+    """
+    if member['monitor_address'] or member['monitor_port']:
+        return monitors.check(monitor, member)
+    if pool['tls_enabled']:
         kind: Any = _WITH_TLS.get(monitor['type'], monitor['type'])
         monitor = {**monitor, 'type': kind}
-    return monitors.check(monitor, member)
+    check = monitors.check(monitor, member)
+    if check.type == 'ping':
+        return check
+    return dataclasses.replace(
+        check, proxy_protocol=_PROXY_VERSIONS.get(pool['protocol']))

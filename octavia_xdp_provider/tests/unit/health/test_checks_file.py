@@ -64,7 +64,7 @@ class TestSchema(base.BaseTestCase):
                              fields_of(documents, *place), name)
 
     def test_each_field_of_the_schema_is_written(self):
-        marked = dataclasses.replace(HTTPS, mark=1)
+        marked = dataclasses.replace(HTTPS, mark=1, proxy_protocol=1)
         self.assert_fields_of_the_schema([checks_file.build_document(
             [TCP, marked], [CONDITION], [GROUP],
             patience={TCP.key: 30})])
@@ -222,7 +222,8 @@ class TestDocument(base.BaseTestCase):
             'type': 'gopher', 'address': '198.18.0.1%eth0', 'port': 0,
             'delay': 0, 'timeout': 0, 'rise': 11, 'fall': 0,
             'http': checks_file.HttpOptions(method='get'),
-            'tls': checks_file.TlsOptions('-'), 'mark': 0}
+            'tls': checks_file.TlsOptions('-'), 'mark': 0,
+            'proxy_protocol': 3}
         self.assertEqual(
             {field.name for field in dataclasses.fields(checks_file.Check)},
             wrong.keys())

@@ -70,6 +70,23 @@ class TestPlan(base.TestCase):
         check, = self.plan(given).file['checks']
         self.assertEqual(('http', 8080), (check['type'], check['port']))
 
+    def test_members_of_proxy_pools_get_the_header(self):
+        for protocol, expected in (('PROXY', 1), ('PROXYV2', 2),
+                                   ('HTTP', None)):
+            for kind in ('TCP', 'HTTP', 'HTTPS', 'TLS-HELLO', 'PING'):
+                with self.subTest(f'{protocol} {kind}'):
+                    check, = self.plan(document(
+                        'a', kind=kind, protocol=protocol)).file['checks']
+                    self.assertEqual(None if kind == 'PING' else expected,
+                                     check.get('proxy_protocol'))
+
+    def test_own_target_of_a_monitor_gets_no_header(self):
+        for own in ({'monitor_port': 8080}, {'monitor_address': '198.18.1.1'}):
+            given = document('a', protocol='PROXYV2')
+            given['pools'][WEBS]['members'][documents.uuid_of('a')].update(own)
+            check, = self.plan(given).file['checks']
+            self.assertNotIn('proxy_protocol', check)
+
     def test_what_is_off_is_not_probed(self):
         for change in (
                 lambda given: given.update(admin_state_up=False),
