@@ -109,7 +109,8 @@ def _parser():
                     help='ovn: add hypervisors with real OVN')
     up.add_argument('--proxies', type=int, default=0, metavar='N',
                     choices=range(len(proxies.NAMES) + 1),
-                    help='add so many proxy nodes, which serve layer 7')
+                    help='add so many proxy nodes, which serve layer 7, and '
+                         'Barbican, which stores certificates')
     up.add_argument('--provider', default=octavia.XDP,
                     choices=sorted(octavia.DESCRIPTIONS))
     up.add_argument('--also', action='append', default=[],

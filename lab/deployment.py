@@ -26,7 +26,8 @@ def up(lab, control_only=False, provider=octavia.XDP,
     """Start a lab, after removing the remains of an earlier run.
 
     :param ovn: with hypervisors, for which Neutron runs ML2/OVN.
-    :param proxies: number of proxy nodes.
+    :param proxies: number of proxy nodes; with some there is Barbican, in
+        which tenants store certificates.
     """
     if ovn and control_only:
         raise paths.LabError('hypervisors are behind the router, which a '
@@ -50,7 +51,7 @@ def up(lab, control_only=False, provider=octavia.XDP,
             control.up(lab, provider, provider_options, others, ovn)
             return
         control.up(lab, provider, provider_options, others, ovn,
-                   beside=make_fabric)
+                   with_barbican=bool(proxies), beside=make_fabric)
         topology.start(lab, node_options)
         proxy_nodes.start_all(lab)
         if ovn:

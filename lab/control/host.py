@@ -8,6 +8,7 @@ from lab import namespaces
 from lab import parallel
 from lab import paths
 from lab import progress
+from lab.control import barbican
 from lab.control import certificates
 from lab.control import keystone
 from lab.control import mariadb
@@ -20,12 +21,13 @@ from lab.ovn import central
 
 
 def up(lab, provider=octavia.XDP, provider_options=None, others=(),
-       ovn=False, beside=lambda: None):
+       ovn=False, with_barbican=False, beside=lambda: None):
     """Start the control host and its network.
 
     `provider_options` go into the provider's configuration file; `others` are
     providers in addition to the default. With `ovn` Neutron uses OVN's
-    databases. `beside` is called in parallel once the network exists, and has
+    databases, and `with_barbican` Octavia has certificates from Barbican.
+    `beside` is called in parallel once the network exists, and has
     ended when this returns.
     """
     with progress.step('making the control host and its network'):
@@ -35,7 +37,8 @@ def up(lab, provider=octavia.XDP, provider_options=None, others=(),
     with futures.ThreadPoolExecutor() as pool:
         other = pool.submit(beside)
         # Finished databases come with their passwords: restore them first.
-        claimed = _configure(lab, provider, provider_options, others, ovn)
+        claimed = _configure(lab, provider, provider_options, others, ovn,
+                             with_barbican)
         databases = pool.submit(_start_databases, lab, claimed)
         broker = pool.submit(step, 'RabbitMQ', rabbitmq.start, lab)
         if ovn:
@@ -51,6 +54,11 @@ def up(lab, provider=octavia.XDP, provider_options=None, others=(),
             if ovn:
                 networks.result()
             _start_apis(lab)
+
+        def start_barbican():
+            if with_barbican:
+                databases.result()
+                step('Barbican', barbican.start, lab)
         if claimed:
             start_apis()
             # Save the template before controllers write to the databases.
@@ -59,15 +67,17 @@ def up(lab, provider=octavia.XDP, provider_options=None, others=(),
                 neutron.stop(lab)
                 neutron.configure(lab, ovn=True)
                 step('Neutron with OVN', neutron.start, lab)
-            start_controllers()
+            parallel.together(start_controllers, start_barbican)
         else:
-            parallel.together(start_controllers, start_apis)
+            parallel.together(start_controllers, start_apis, start_barbican)
+        if with_barbican:
+            barbican.register(lab)
         other.result()
     octavia.start_housekeeping(lab)
     cloud.write_openrc(lab)
 
 
-def _configure(lab, provider, provider_options, others, ovn):
+def _configure(lab, provider, provider_options, others, ovn, with_barbican):
     """Write all configurations; return what template.claim() returns."""
     with progress.step('looking for finished databases'):
         claimed = template.claim()
@@ -76,7 +86,9 @@ def _configure(lab, provider, provider_options, others, ovn):
         keystone.configure(lab)
         # Fill databases without OVN, for labs that do not have it.
         neutron.configure(lab, ovn=ovn and not claimed)
-        octavia.configure(lab, provider, others)
+        barbican.configure(lab)
+        octavia.configure(lab, provider, others, (
+            barbican.OCTAVIA_OPTIONS if with_barbican else None))
         octavia.configure_provider(lab, {
             **(provider_options or {}),
             **(neutron.listener_options(lab, provider_options) if ovn else {})
@@ -121,7 +133,7 @@ def _start_databases(lab, claimed):
         lambda service=service: step(
             f"{service.__name__.rpartition('.')[2]}'s tables",
             service.migrate, lab)
-        for service in (keystone, neutron, octavia)))
+        for service in (keystone, neutron, octavia, barbican)))
 
 
 def _fill(lab, claimed):

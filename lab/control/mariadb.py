@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MariaDB, for Keystone, Neutron, Octavia and the controllers."""
+"""MariaDB, for Keystone, Neutron, Octavia, Barbican and the controllers."""
 
 import socket
 
@@ -13,7 +13,7 @@ NAME = 'mariadb'
 ADDRESS = '127.0.0.1'
 PORT = 3306
 CONTROLLERS = 'octavia_xdp'
-DATABASES = ('keystone', 'neutron', 'octavia', CONTROLLERS)
+DATABASES = ('keystone', 'neutron', 'octavia', 'barbican', CONTROLLERS)
 
 
 def data_directory(lab):

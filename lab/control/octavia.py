@@ -42,8 +42,12 @@ DESCRIPTIONS = {
 }
 
 
-def configure(lab, provider=XDP, others=()):
-    """Write octavia.conf with a default provider, and additional ones."""
+def configure(lab, provider=XDP, others=(), certificates=None):
+    """Write octavia.conf with a default provider, and additional ones.
+
+    `certificates` are options that say where certificates are; by default
+    Octavia makes them up.
+    """
     directory = lab.host_directory(paths.CONTROL) / 'octavia'
     directory.mkdir(exist_ok=True)
     user = keystone.user_options(lab, 'octavia')
@@ -72,7 +76,8 @@ def configure(lab, provider=XDP, others=()):
         'service_auth': user,
         # Without the endpoint Octavia asks Keystone at each creation.
         'neutron': {**user, 'endpoint_override': neutron.URL},
-        'certificates': {'cert_manager': 'noop_cert_manager'},
+        'certificates': certificates or {
+            'cert_manager': 'noop_cert_manager'},
         'controller_worker': {
             'network_driver': 'allowed_address_pairs_driver',
             'compute_driver': 'compute_noop_driver',

@@ -6,7 +6,7 @@ import secrets
 
 SECTION = 'credentials'
 NAMES = ('database', 'rabbitmq', 'admin', 'demo', 'neutron', 'octavia',
-         'octavia-xdp')
+         'octavia-xdp', 'barbican')
 
 
 def generate(lab):

@@ -35,6 +35,14 @@ def octavia():
     return api.application
 
 
+def barbican():
+    """Return Barbican's application, with the pipelines of its package."""
+    sys.argv = ['barbican-api']
+    from paste import deploy
+    return deploy.loadapp(
+        f'config:{sys.prefix}/etc/barbican/barbican-api-paste.ini')
+
+
 def nova():
     """Return the application of Nova's API for servers."""
     sys.argv = ['nova-api']

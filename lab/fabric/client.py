@@ -82,11 +82,13 @@ def requests(lab, url, number=1000, timeout=5):
 class Load(background.Background):
     """Sends requests one after the other until the end of a `with` block.
 
+    `options` are curl's.
+
     Afterwards `answers` has all answers, and `times` the start of each failed
     request (time.monotonic(), in seconds).
     """
 
-    def __init__(self, lab, url, timeout=5, pause=0.0):
+    def __init__(self, lab, url, timeout=5, pause=0.0, options=()):
         super().__init__()
         self.answers = Answers()
         self.times = []
@@ -94,12 +96,14 @@ class Load(background.Background):
         self._url = url
         self._timeout = timeout
         self._pause = pause
+        self._options = options
 
     def work(self):
         """Send requests until the end of the block."""
         while not self.ending.wait(self._pause):
             started = time.monotonic()
-            new = _portion(self._lab, self._url, 1, self._timeout)
+            new = _portion(self._lab, self._url, 1, self._timeout,
+                           self._options)
             self.times += [started] * len(new.failures)
             self.answers += new
 
@@ -178,12 +182,12 @@ class Connections:
             self._opened.pop().close()
 
 
-def _portion(lab, url, number, timeout):
+def _portion(lab, url, number, timeout, options=()):
     """Run one curl process, which fetches its URLs one after the other."""
     # With this header curl closes each connection, by HTTP/1.1.
     command = ['curl', '-sS', '-m', str(timeout), '-H', 'Connection: close',
                '-w', '\\n%{http_code} %{exitcode} %{num_connects} '
-               '%{errormsg}\\n']
+               '%{errormsg}\\n', *options]
     done = processes.run(lab, CLIENT, [*command, *[url] * number],
                          timeout=number * (timeout + 1), check=False)
     answers = Answers()
