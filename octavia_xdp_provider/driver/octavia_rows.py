@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""L7 policies in the transaction in which Octavia creates a load balancer.
+"""Parts of listeners in the transaction that creates a load balancer.
 
-Octavia's own conversion of a fully populated load balancer lacks them: it has
-read the listeners before. So they are taken from the rows of the transaction,
-which are objects of Octavia's database models (octavia.db.models).
+Octavia's own conversion of a fully populated load balancer lacks L7 policies
+and references to certificates for further names: it has read the listeners
+before. So they are taken from the rows of the transaction, which are objects
+of Octavia's database models (octavia.db.models).
 """
 
 from typing import Any
@@ -13,7 +14,7 @@ from octavia_lib.api.drivers import data_models
 from octavia_xdp_provider.driver import transactions
 
 # Octavia's tables.
-_POLICIES, _RULES = 'l7policy', 'l7rule'
+_POLICIES, _RULES, _SNI = 'l7policy', 'l7rule', 'sni'
 
 
 def l7_policies(transaction: transactions.Transaction
@@ -27,6 +28,16 @@ def l7_policies(transaction: transactions.Transaction
         policies.setdefault(row.listener_id, []).append(
             _policy(row, rules.get(row.id, [])))
     return policies
+
+
+def sni_references(transaction: transactions.Transaction
+                   ) -> dict[str, list[str]]:
+    """Return new references to certificates, by the listener's id."""
+    references: dict[str, list[str]] = {}
+    for row in transaction.new_rows.get(_SNI, ()):
+        references.setdefault(row.listener_id, []).append(
+            row.tls_container_id)
+    return references
 
 
 def _policy(row: Any, rules: list[data_models.L7Rule]

@@ -201,7 +201,7 @@ class XdpProviderDriver(provider_base.ProviderDriver):
         try:
             self._check('loadbalancer', loadbalancer)
             self._check_vips(loadbalancer)
-            more = self._add_l7_policies(loadbalancer)
+            more = self._add_rows(loadbalancer)
             fields = translate.load_balancer_tree(loadbalancer)
             fields['flavor'] = flavor.with_defaults(
                 fields.get('flavor') or {},
@@ -216,14 +216,15 @@ class XdpProviderDriver(provider_base.ProviderDriver):
                 vip_port.free(loadbalancer)
             raise
 
-    def _add_l7_policies(self, loadbalancer: data_models.LoadBalancer
-                         ) -> dict[str, Any]:
-        """Add the L7 policies of a fully populated load balancer.
+    def _add_rows(self, loadbalancer: data_models.LoadBalancer
+                  ) -> dict[str, Any]:
+        """Add L7 policies and SNI references of a fully populated load
+        balancer.
 
         Octavia does not pass them to the driver: it reads the listeners
-        before it creates their policies. They are rows of its transaction.
+        before it creates these. They are rows of its transaction.
 
-        :returns: more of the change: whether it may lack policies, as the
+        :returns: more of the change: whether it may lack them, as the
             transaction is not known.
         """
         transaction = transactions.current()
@@ -233,8 +234,11 @@ class XdpProviderDriver(provider_base.ProviderDriver):
                 translate.attributes(listener)['protocol'] in _HTTP
                 for listener in listeners) else {}
         policies = octavia_rows.l7_policies(transaction)
+        references = octavia_rows.sni_references(transaction)
         for listener in listeners:
             listener_id = translate.attributes(listener)['listener_id']
+            if listener_id in references:
+                listener.sni_container_refs = references[listener_id]
             if listener_id in policies:
                 listener.l7policies = policies[listener_id]
                 self._check('listener', listener)

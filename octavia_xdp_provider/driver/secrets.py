@@ -7,6 +7,7 @@ process only sealed for the controllers. Documents have nothing but names.
 """
 
 from collections.abc import Callable
+import types
 from typing import Any
 from typing import NamedTuple
 
@@ -138,27 +139,23 @@ def _contents(option: _Option, references: Any, data: Any,
             f'use at most {_SNI_MAX}')
     if data and len(data) == len(references):
         return list(data)
-    if option.kind is not _CERTIFICATE:
-        # Octavia passes a listener's list of revoked certificates only along
-        # with a certificate.
-        return [_load(option, reference, project_id)
-                for reference in references]
-    raise errors.Refused(
-        option.option, f'Octavia has passed {len(data or ())} of '
-        f'{len(references)} certificates on', 'check that all of them exist '
-        'and that Octavia may read them, and try again')
+    # Octavia passes a listener's list of revoked certificates only along with
+    # a certificate, and only references to the certificates for further names
+    # of a new listener.
+    return [_load(option, reference, project_id) for reference in references]
 
 
 def _load(option: _Option, reference: str, project_id: str | None) -> Any:
-    """Return a text from where tenants store them, by Octavia's own manager.
-    """
+    """Return what tenants have stored, by Octavia's own manager."""
     try:
         manager: Any = stevedore_driver.DriverManager(
             namespace=_NAMESPACE, name=cfg.CONF.certificates.cert_manager,
             invoke_on_load=True).driver
-        content = manager.get_secret(
-            context.RequestContext(project_id=project_id, overwrite=False),
-            reference)
+        if option.kind is _CERTIFICATE:
+            content = _load_container(manager, reference, project_id)
+        else:
+            content = manager.get_secret(context.RequestContext(
+                project_id=project_id, overwrite=False), reference)
     except Exception as error:
         LOG.warning('Octavia\'s certificate manager did not return %s %s: %s',
                     option.option, reference, type(error).__name__)
@@ -168,6 +165,17 @@ def _load(option: _Option, reference: str, project_id: str | None) -> Any:
     raise errors.Refused(
         option.option, f'{reference} could not be read', 'check that it '
         'exists and that Octavia may read it, and try again')
+
+
+def _load_container(manager: Any, reference: str, project_id: str | None
+                    ) -> Any:
+    """Return a certificate with its key as Octavia passes it."""
+    # Octavia is not a library; the driver runs within it.
+    from octavia.common.tls_utils import cert_parser
+    owner = types.SimpleNamespace(project_id=project_id,
+                                  tls_certificate_id=reference)
+    loaded = cert_parser.load_certificates_data(manager, owner)
+    return loaded['tls_cert'].to_dict(recurse=True)
 
 
 def _certificate(container: Any) -> bundles_.Bundle:

@@ -78,5 +78,15 @@ class TestLayer7(base.TestCase):
         self.assertEqual({'a.example', 'c.example'}, {
             hosts[name][0] for name in listener['sni_bundles']})
 
+    def test_certificates_for_further_names_of_new_listeners_are_sealed(self):
+        """Octavia passes on their references at most."""
+        names = ['a.example', 'b.example', 'c.example']
+        self.assertEqual([names[1:]] * 2, own_process.call(
+            API, 'certify_new', {
+                name: certificates.made(name=name) for name in names}, {
+                    'protocol': 'TERMINATED_HTTPS',
+                    'default_tls_container_ref': names[0],
+                    'sni_container_refs': names[1:]}))
+
     def test_any_changes_of_policies_and_rules(self):
         own_process.call(API, 'change_anything', form.repeats(60, 600), 7)

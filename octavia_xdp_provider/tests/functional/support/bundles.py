@@ -12,10 +12,13 @@ from cryptography.x509 import oid
 LIFETIME = datetime.timedelta(days=7)
 
 
-def make(name):
+def make(name, key=None):
     """Return a key, its certificate for a host, which may sign others as
-    well, and a list of revoked ones, which is empty, as one text."""
-    key = ec.generate_private_key(ec.SECP256R1())
+    well, and a list of revoked ones, which is empty, as one text.
+
+    :param key: a private key; one of an elliptic curve by default.
+    """
+    key = key or ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(oid.NameOID.COMMON_NAME, name)])
     now = datetime.datetime.now(datetime.UTC)
     begin, end = now - datetime.timedelta(hours=1), now + LIFETIME

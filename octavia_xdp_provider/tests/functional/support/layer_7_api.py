@@ -258,6 +258,25 @@ def certify(stored, listener, pool):
                  for name, text in api.sealed.items()})
 
 
+def certify_new(stored, listener):
+    """Create a load balancer with a listener that does TLS, and another one.
+
+    :returns: names of hosts that clients may ask for, of each listener.
+    """
+    with Api() as api:
+        for reference, content in stored.items():
+            api.store(reference, *content)
+        cloud = Cloud(api)
+        key = cloud.balancer(**listener)
+        cloud.check(key)
+        api.ask('POST', 'listeners', listener={
+            **listener, 'loadbalancer_id': key, 'protocol_port': 8443})
+        cloud.check(key)
+        return [sorted(api.keys.open(api.sealed[name], key, name)
+                       .host_names()[0] for name in made['sni_bundles'])
+                for made in api.documents[key]['listeners'].values()]
+
+
 def change_anything(number, seed):
     """Make a number of any changes of policies and rules."""
     with Api() as api:
