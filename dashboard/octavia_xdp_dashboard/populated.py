@@ -42,7 +42,9 @@ def load_balancer(wizard, project_id):
 def _listener(wizard):
     listener = _given(wizard['listener'], _LISTENER)
     if wizard.get('certificates'):
-        listener['default_tls_container_ref'] = wizard['certificates'][0]
+        default, *others = wizard['certificates']
+        listener['default_tls_container_ref'] = default
+        listener['sni_container_refs'] = others
     if wizard.get('pool'):
         listener['default_pool'] = _pool(wizard)
     return listener

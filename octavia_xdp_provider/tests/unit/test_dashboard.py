@@ -4,13 +4,12 @@
 import typing
 
 from octavia_xdp_provider.contracts import fields
-from octavia_xdp_provider.contracts import flavor
 from octavia_xdp_provider.tests.support import tools
 from octavia_xdp_provider.tests.unit import base
 
 _PLUGIN = 'dashboard/octavia_xdp_dashboard'
-choices = tools.load_file(f'{_PLUGIN}/choices.py')
 populated = tools.load_file(f'{_PLUGIN}/populated.py')
+providers = tools.load_file(f'{_PLUGIN}/providers.py')
 
 _WIZARD = {
     'loadbalancer': {'name': 'web', 'description': None, 'vip_address': '',
@@ -29,28 +28,36 @@ _WIZARD = {
 }
 
 
-class TestChoices(base.TestCase):
-    def test_offered_values_are_those_that_the_driver_takes(self):
-        offered = choices.of(None)
-        self.assertLessEqual(set(offered['protocols']), {
-            *typing.get_args(fields.ListenerProtocol)} & {
-                *typing.get_args(fields.PoolProtocol)})
-        self.assertEqual(set(flavor.ALGORITHMS), set(offered['algorithms']))
-        self.assertLessEqual(set(offered['persistence_types']), set(
-            typing.get_args(fields.PersistenceType)))
-        self.assertEqual(self.load().members.monitor_http_methods,
-                         offered['monitor_methods'])
+# The lists of model.service.js of octavia-dashboard 18.0.0.
+_OFFERED = {
+    fields.ListenerProtocol: {
+        'HTTP', 'TCP', 'TERMINATED_HTTPS', 'HTTPS', 'UDP', 'SCTP'},
+    fields.PoolProtocol: {
+        'HTTP', 'HTTPS', 'PROXY', 'PROXYV2', 'TCP', 'UDP', 'SCTP'},
+    fields.Algorithm: {
+        'LEAST_CONNECTIONS', 'ROUND_ROBIN', 'SOURCE_IP', 'SOURCE_IP_PORT'},
+    fields.PersistenceType: {'SOURCE_IP', 'HTTP_COOKIE', 'APP_COOKIE'},
+    fields.MonitorType: {'HTTP', 'HTTPS', 'PING', 'TCP', 'TLS-HELLO',
+                         'UDP-CONNECT', 'SCTP'},
+}
 
-    def test_operator_adds_algorithms_that_the_hash_serves(self):
-        offered = choices.of({'algorithms_served_by_hash': ['ROUND_ROBIN',
-                                                            'SOURCE_IP']})
-        self.assertEqual(['SOURCE_IP_PORT', 'SOURCE_IP', 'ROUND_ROBIN'],
-                         offered['algorithms'])
-        self.assertEqual(['SOURCE_IP_PORT', 'SOURCE_IP'],
-                         choices.of({})['algorithms'])
+
+class TestOffers(base.TestCase):
+    def test_provider_has_every_value_of_the_wizards_lists(self):
+        # So the plugin need not change what the wizard offers.
+        for accepted, offered in _OFFERED.items():
+            self.assertLessEqual(offered, set(typing.get_args(accepted)))
+
+
+class TestProviders(base.TestCase):
+    def test_default_provider_is_another_one_unless_the_operator_says_so(self):
+        self.assertEqual({'xdp'}, providers.names(None))
+        self.assertEqual({'lb', 'fast', None}, providers.names(
+            {'providers': ['lb', 'fast'], 'is_default_provider': True}))
 
     def test_unknown_setting_is_named(self):
-        error = self.assertRaises(ValueError, choices.of, {'provider': 'xdp'})
+        error = self.assertRaises(ValueError, providers.names,
+                                  {'provider': 'xdp'})
         self.assertIn('OCTAVIA_XDP has no provider', str(error))
 
 
@@ -92,7 +99,9 @@ class TestOneRequest(base.TestCase):
             wizard, 'project')['listeners'][0]['default_pool']
         self.assertNotIn('healthmonitor', pool)
 
-    def test_first_certificate_is_the_listeners(self):
-        wizard = {**_WIZARD, 'certificates': ['a', 'b']}
+    def test_first_certificate_is_the_default_and_others_are_for_sni(self):
+        wizard = {**_WIZARD, 'certificates': ['a', 'b', 'c']}
         listener = populated.load_balancer(wizard, 'project')['listeners'][0]
-        self.assertEqual('a', listener['default_tls_container_ref'])
+        self.assertEqual(('a', ['b', 'c']), (
+            listener['default_tls_container_ref'],
+            listener['sni_container_refs']))
