@@ -74,6 +74,13 @@ class Wizard:
         """Submit the wizard, which closes it."""
         self.browser.click(f'{_MODAL}//button[contains(@class, "finish")]')
 
+    def cancel(self):
+        """Close the wizard without submitting it."""
+        button = f'{_MODAL}//button[contains(., "Cancel")]'
+        self.browser.click(button)
+        self.browser.wait('closed wizard',
+                          lambda: not self.browser.find(_MODAL))
+
     def _filter(self, label, text):
         """Select a row of a drop-down table with a filter."""
         group = (f'{_STEP}//div[contains(@class, "form-group")]'
