@@ -22,12 +22,14 @@ MNT_DETACH = 2
 
 
 def up(lab, control_only=False, provider=octavia.XDP,
-       provider_options=None, others=(), ovn=False, proxies=0):
+       provider_options=None, others=(), ovn=False, proxies=0,
+       node_options=None):
     """Start a lab, after removing the remains of an earlier run.
 
     :param ovn: with hypervisors, for which Neutron runs ML2/OVN.
     :param proxies: number of proxy nodes; with some there is Barbican, in
         which tenants store certificates.
+    :param node_options: options of all nodes: section → option → value.
     """
     if ovn and control_only:
         raise paths.LabError('hypervisors are behind the router, which a '
@@ -40,9 +42,9 @@ def up(lab, control_only=False, provider=octavia.XDP,
         topology.make(lab)
         proxy_nodes.make(lab, proxies)
 
-    node_options = proxy_nodes.NODE_OPTIONS if proxies else {}
+    lb_node_options = proxy_nodes.NODE_OPTIONS if proxies else {}
     if ovn:
-        node_options = host_agents.NODE_OPTIONS
+        lb_node_options = host_agents.NODE_OPTIONS
         provider_options = {**host_agents.CONTROLLER_OPTIONS,
                             **(provider_options or {})}
 
@@ -52,8 +54,8 @@ def up(lab, control_only=False, provider=octavia.XDP,
             return
         control.up(lab, provider, provider_options, others, ovn,
                    with_barbican=bool(proxies), beside=make_fabric)
-        topology.start(lab, node_options)
-        proxy_nodes.start_all(lab)
+        topology.start(lab, {**lb_node_options, **(node_options or {})})
+        proxy_nodes.start_all(lab, node_options)
         if ovn:
             ovn_fabric.up(lab)
     _start_from_scratch(lab, start)

@@ -15,8 +15,6 @@ import sys
 from lab import deployment
 from lab import namespaces
 from lab import paths
-from lab.fabric import proxies
-from lab.fabric import topology
 from lab.tempest import adaptations
 from lab.tempest import configuration
 from lab.tempest import results
@@ -39,12 +37,9 @@ def main():
     adaptations.copy(PLUGIN, directory, adapt=not options.as_it_is)
     try:
         if not (options.keep and namespaces.exists(lab, paths.CONTROL)):
-            deployment.up(lab, control_only=True,
-                          provider_options=configuration.PROVIDER_OPTIONS)
-            topology.make(lab)
-            proxies.make(lab, configuration.PROXIES)
-            topology.start(lab, configuration.LB_NODE_OPTIONS)
-            proxies.start_all(lab, configuration.NODE_OPTIONS)
+            deployment.up(lab, proxies=configuration.PROXIES,
+                          provider_options=configuration.PROVIDER_OPTIONS,
+                          node_options=configuration.NODE_OPTIONS)
         configuration.write(lab, directory)
         outcome = _run(lab, directory, options)
     finally:

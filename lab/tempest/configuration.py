@@ -9,7 +9,6 @@ from lab.control import ini
 from lab.control import keystone
 from lab.control import octavia
 from lab.control import secret
-from lab.fabric import proxies
 from octavia_xdp_provider.contracts import flavor
 from octavia_xdp_provider.contracts import zone
 
@@ -27,8 +26,6 @@ PROVIDER_OPTIONS = {
     'defaults': {'member_port': 'rewrite'},
 }
 NODE_OPTIONS = {'members': {'allowed_networks': MEMBER_NETWORKS}}
-# Of LB nodes alone, which forward to proxy nodes.
-LB_NODE_OPTIONS = {**NODE_OPTIONS, **proxies.NODE_OPTIONS}
 PROXIES = 2
 
 # Seconds between two queries of a status.
@@ -59,7 +56,7 @@ def write(lab, directory):
         # The tests of the API start no servers, but require the services.
         'service_available': {'neutron': True, 'nova': True, 'glance': True,
                               'cinder': False, 'swift': False,
-                              'horizon': False},
+                              'horizon': False, 'barbican': True},
         'validation': {'run_validation': False},
     }, provider_options({'member_port': 'rewrite'}, layer_7=True), {
         'load_balancer': {
@@ -77,7 +74,7 @@ def provider_options(defaults, layer_7=False):
     """Return the provider's options for the tests: section → option → value.
 
     :param defaults: [defaults] of the controller.
-    :param layer_7: whether the cloud has proxy nodes.
+    :param layer_7: whether the cloud has proxy nodes and Barbican.
     """
     return {
         'load_balancer': {
@@ -91,11 +88,11 @@ def provider_options(defaults, layer_7=False):
             'availability_zone3': 'zone3',
         },
         # Without proxy nodes this provider answers requests for layer 7 by
-        # "not implemented" (HTTP 501). TLS needs Barbican.
+        # "not implemented" (HTTP 501).
         'loadbalancer-feature-enabled': {
             'not_implemented_is_error': layer_7,
             'l7_protocol_enabled': layer_7,
-            'terminated_tls_enabled': False,
+            'terminated_tls_enabled': layer_7,
             'prometheus_listener_enabled': layer_7,
         },
     }

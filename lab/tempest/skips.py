@@ -8,8 +8,6 @@ import re
 
 # Regular expression of the test's reason, and what it means.
 REASONS = (
-    (r'"terminated_tls_enabled" is False',
-     'TLS termination: the lab has no Barbican'),
     (r'Amphora tests only run with the amphora provider',
      'virtual machines of the amphora provider'),
     (r'Skipped until bug: \S*2045803 ',
@@ -20,8 +18,7 @@ REASONS = (
 LEFT_OUT = (
     (r'\.(act_stdby|spare_pool)_scenario\.',
      'virtual machines of the amphora provider'),
-    (r'\.barbican_scenario\.', 'TLS termination: the lab has no Barbican'),
-    (r'\.scenario\.v2\.test_(ipv6_)?traffic_ops\.',
+    (r'\.barbican_scenario\.|\.scenario\.v2\.test_(ipv6_)?traffic_ops\.',
      'members in virtual machines that Nova starts and SSH prepares; '
      'octavia_xdp_provider/tests/e2e sends traffic to prepared members'),
     (r'_with_compute_flavor\b', 'the size of an amphora, which Nova keeps'),

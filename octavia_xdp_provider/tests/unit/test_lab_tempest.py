@@ -11,9 +11,8 @@ TESTS = 'octavia_tempest_plugin.tests.'
 MEMBER = TESTS + 'api.v2.test_member.MemberAPITest1.test_TCP_RR_member_show'
 TRAFFIC = (TESTS + 'scenario.v2.test_traffic_ops.'
            'TrafficOperationsScenarioTest.test_basic_http_traffic')
-TLS = TESTS + 'api.v2.test_listener.ListenerAPITest'
-NO_BARBICAN = ('[loadbalancer-feature-enabled] "terminated_tls_enabled" is '
-               'False in the tempest configuration.')
+AMPHORAE = TESTS + 'api.v2.test_amphora.AmphoraAPITest'
+OTHER_PROVIDER = 'Amphora tests only run with the amphora provider enabled.'
 
 
 class TestTempest(base.TestCase):
@@ -22,16 +21,17 @@ class TestTempest(base.TestCase):
         outcome = results.Results(
             passed=[MEMBER + '[id-1]', MEMBER + '_all[id-2,smoke]'],
             failed={TRAFFIC + '[id-3]': 'text'},
-            skipped={f'setUpClass ({TLS})': NO_BARBICAN})
+            skipped={f'setUpClass ({AMPHORAE})': OTHER_PROVIDER})
         self.assertEqual({
             'api.v2.test_member.MemberAPITest1': [2, 0, 0],
             'scenario.v2.test_traffic_ops.TrafficOperationsScenarioTest':
                 [0, 1, 0],
-            'api.v2.test_listener.ListenerAPITest': [0, 0, 1]},
+            'api.v2.test_amphora.AmphoraAPITest': [0, 0, 1]},
             results.by_class(outcome))
 
     def test_only_tests_with_accepted_reasons_may_be_skipped(self):
-        outcome = results.Results(passed=[MEMBER], skipped={TLS: NO_BARBICAN})
+        outcome = results.Results(passed=[MEMBER],
+                                  skipped={AMPHORAE: OTHER_PROVIDER})
         self.assertTrue(outcome.ok)
         outcome.skipped[MEMBER] = "option 'weight': the value 256 is too much"
         self.assertFalse(outcome.ok)
