@@ -219,6 +219,10 @@ class Sockets:
         held = self._open[identity].pop(point, None)
         if held is not None:
             self._store.forget(_name(identity, point))
+            # HAProxy's masters have what they inherited until they end. It
+            # must neither take connections nor prevent another socket here.
+            with contextlib.suppress(OSError):
+                held.shutdown(socket.SHUT_RDWR)
             held.close()
 
 
