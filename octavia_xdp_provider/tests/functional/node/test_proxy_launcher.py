@@ -207,7 +207,7 @@ class TestFailure(proxies.ProxiesCase):
     SCRIPT = '''#!/bin/sh
 while [ "$1" = -W ] && read -r line; do
     case "$line" in *dies*) echo "it dies" >&2; exit 3 ;; esac
-done < "$3"
+done < "$5"
 exec /usr/sbin/haproxy "$@"
 '''
 
