@@ -63,7 +63,7 @@ def check_proxied(doc: spec.Document) -> None:
 
     :raises Refused: names the option that breaks a rule.
     """
-    zero_touch.check_proxied(doc)
+    zero_touch.check(doc)
     vips = [ipaddress.ip_address(address) for address in spec.vips(doc)]
     for listener in doc['listeners'].values():
         _allowed_cidrs(vips, listener)

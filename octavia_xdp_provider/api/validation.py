@@ -16,6 +16,7 @@ from typing import cast
 
 from octavia_xdp_provider.api import proxied
 from octavia_xdp_provider.api import rules
+from octavia_xdp_provider.api import zero_touch
 from octavia_xdp_provider.contracts import address_policy
 from octavia_xdp_provider.contracts import changes
 from octavia_xdp_provider.contracts import errors
@@ -30,7 +31,8 @@ _DOCUMENT = shape.Shape(spec.Document)
 _CHANGE = shape.Shape(changes.Change)
 
 # Fields of a member that a change may have.
-_MEMBER: Any = shape.partial(spec.Member, without=('tunnel', 'way', 'leaving'))
+_MEMBER: Any = shape.partial(spec.Member, without=(
+    'tunnel', 'way', 'token', 'leaving'))
 _HEALTH_MONITOR: Any = shape.partial(spec.HealthMonitor)
 _L7_RULE: Any = shape.partial(l7_types.Rule)
 _L7_POLICY: Any = shape.partial(l7_types.Policy, rules=shape.by_id(_L7_RULE))
@@ -191,7 +193,8 @@ def _member_problems(member: Any, policy: address_policy.AddressPolicy,
 def check_new_members(before: spec.Document | None, after: spec.Document,
                       policy: address_policy.AddressPolicy) -> frozenset[str]:
     """Check the member addresses that a change adds. Existing ones are kept,
-    even if the operator no longer allows them.
+    even if the operator no longer allows them. Check as well whether proxy
+    nodes can reach members as the flavor requires.
 
     :returns: addresses of added members to which LB nodes never send.
     :raises Refused: names the field.
@@ -199,6 +202,8 @@ def check_new_members(before: spec.Document | None, after: spec.Document,
     known = {} if before is None else {
         key: member for pool in before['pools'].values()
         for key, member in pool['members'].items()}
+    if not policy.has_tokens:
+        zero_touch.check_proxied(after)
     is_vm = spec.is_zero_touch(after)
     unused = set()
     for pool in after['pools'].values():

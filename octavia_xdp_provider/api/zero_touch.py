@@ -14,8 +14,8 @@ from octavia_xdp_provider.contracts import tiers
 
 
 def check_proxied(doc: spec.Document) -> None:
-    """Refuse listeners that proxy nodes serve, as these do not send to VMs
-    through their hypervisors.
+    """Refuse listeners that proxy nodes serve in a cloud in which these do not
+    send to VMs through their hypervisors ([proxy] token_networks).
 
     :raises Refused: names the option for which a listener needs proxy nodes.
     """

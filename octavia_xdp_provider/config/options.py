@@ -104,7 +104,8 @@ def allowed_addresses(conf: cfg.ConfigOpts,
         None if own_addresses is not None and not members else members,
         frozenset(conf.vip.subnet_ids), frozenset(conf.vip.network_ids),
         tuple(option_values.networks(conf, 'zero_touch', 'member_networks')),
-        tuple(option_values.networks(conf, 'vip', 'denied_networks')))
+        tuple(option_values.networks(conf, 'vip', 'denied_networks')),
+        bool(conf.proxy.token_networks and conf.zero_touch.proxy_networks))
 
 
 def api_policy(conf: cfg.ConfigOpts) -> policy.ApiPolicy:
@@ -171,7 +172,8 @@ def check(conf: cfg.ConfigOpts) -> None:
     for name in ('allowed_networks', 'denied_networks'):
         option_values.networks(conf, 'vip', name)
         option_values.networks(conf, 'members', name)
-    for name in ('member_networks', 'node_networks', 'host_networks'):
+    for name in ('member_networks', 'node_networks', 'proxy_networks',
+                 'host_networks'):
         option_values.networks(conf, 'zero_touch', name)
     for name in ('subnet_ids', 'network_ids'):
         if option_values.uuids(conf, 'vip', name) and conf.vip.any_network:

@@ -8,6 +8,9 @@ from octavia_xdp_provider.contracts import flavor
 
 GROUP = 'proxy'
 
+# OXP_TOKEN_NETWORKS_MAX (datapath/include/octavia_xdp.h).
+TOKEN_NETWORKS_MAX = 16
+
 # Ranges of uids that systemd gives away by itself: of homes, and of services
 # with DynamicUser.
 _FOREIGN = ((60001, 60513), (61184, 65519))
@@ -57,6 +60,19 @@ proxy_opts = [
     cfg.IntOpt('number_max',
                default=89999, min=1000, max=2 ** 31 - 1,
                help='Last uid of HAProxy processes.'),
+    cfg.ListOpt('token_networks',
+                default=[],
+                help='Networks (CIDR) whose addresses stand for members '
+                     'behind hypervisors: each member of a load balancer has '
+                     'one of its own, of its IP version, to which HAProxy '
+                     'connects, and which the proxy node takes through the '
+                     'tunnel to the hypervisor. The same on controllers and '
+                     'proxy nodes. Nothing else may have such addresses, and '
+                     'the fabric must accept them as sources from '
+                     'hypervisors, and route nothing to them. At most 16, '
+                     'for example 100.64.0.0/10 and fd00:6464::/64. Empty: '
+                     'proxy nodes reach members only at their own '
+                     'addresses.'),
     cfg.StrOpt('cgroup',
                help='Cgroup below which each load balancer has one, as a path '
                     'from the root of the version 2 hierarchy. It is made if '
@@ -124,6 +140,11 @@ def check(conf: cfg.ConfigOpts) -> None:
 
     :raises ConfigurationError: names the option.
     """
+    tokens = option_values.networks(conf, GROUP, 'token_networks')
+    if len(tokens) > TOKEN_NETWORKS_MAX:
+        raise option_values.ConfigurationError(
+            f'[{GROUP}] token_networks: {len(tokens)} networks, and at most '
+            f'{TOKEN_NETWORKS_MAX} are possible')
     first, last = conf.proxy.number_min, conf.proxy.number_max
     if first > last:
         raise option_values.ConfigurationError(

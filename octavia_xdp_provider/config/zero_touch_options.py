@@ -35,6 +35,15 @@ zero_touch_opts = [
                      'from these networks, and let health checks from them '
                      'in. The fabric must ensure that nobody else can send '
                      'from them. Required.'),
+    cfg.ListOpt('proxy_networks',
+                default=[],
+                help='Networks (CIDR) of the proxy nodes\' addresses on the '
+                     'underlay, if proxy nodes reach members through '
+                     'hypervisors ([proxy] token_networks). Hypervisors '
+                     'accept packets for members from these networks as '
+                     'well. Security groups judge them as if they came from '
+                     'the VIP\'s own Neutron port. The fabric must ensure '
+                     'that nobody else can send from them.'),
     cfg.ListOpt('host_networks',
                 default=[],
                 help='Networks (CIDR) that contain the addresses and SIDs of '

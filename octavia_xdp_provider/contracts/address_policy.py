@@ -43,6 +43,7 @@ class AddressPolicy:
     :param vm_networks: ``[zero_touch] member_networks``: allowed in addition
         for members of load balancers that may reach them as VMs.
     :param vip_denied_networks: ``[vip] denied_networks``.
+    :param has_tokens: whether proxy nodes reach members through hypervisors.
     """
 
     vip_networks: tuple[Network, ...]
@@ -53,6 +54,7 @@ class AddressPolicy:
     vip_network_ids: frozenset[str] = frozenset()
     vm_networks: tuple[Network, ...] = ()
     vip_denied_networks: tuple[Network, ...] = ()
+    has_tokens: bool = False
 
     def vip_problem(self, text: str) -> errors.Detailed | None:
         """Return why the operator does not allow a VIP, or None.

@@ -37,6 +37,7 @@ from typing import Literal
 from typing import TypeAlias
 
 import pydantic
+from typing_extensions import NotRequired
 from typing_extensions import TypedDict
 
 from octavia_xdp_provider.contracts import errors
@@ -109,7 +110,9 @@ class Entry(TypedDict):
     (24 bits) or the last 32 bits of a SID; unique on the hypervisor.
     ``address`` and ``port``: the member's own; ``vip``, ``vip_port``: the
     listener's, of the same IP version. ``gateway_mac``: source MAC address
-    of the packets that the VM receives.
+    of the packets that the VM receives. ``judged_as``: only of an entry of
+    proxy nodes, whose ``vip`` is a token and whose ``listener_id`` is a pool's:
+    the VIP as whose packets the port's rules judge those of proxies.
     """
 
     key: fields.TunnelKey
@@ -122,6 +125,7 @@ class Entry(TypedDict):
     port: fields.Port
     protocol: Protocol
     gateway_mac: Mac
+    judged_as: NotRequired[fields.Address]
 
 
 @shape.strict
@@ -159,13 +163,17 @@ class Common(TypedDict):
 
     ``networks``: networks of the LB nodes, the sources of tunnelled packets
     and of probes. ``peers``: networks of the hypervisors, which forward
-    packets of unknown connections to each other.
+    packets of unknown connections to each other. ``proxies``: networks of the
+    proxy nodes, which are sources of tunnelled packets; rules apply to them.
+    Missing: none.
     """
 
     networks: Annotated[list[fields.Network], pydantic.Field(
         max_length=NETWORKS_MAX)]
     peers: Annotated[list[fields.Network], pydantic.Field(
         max_length=NETWORKS_MAX)]
+    proxies: NotRequired[Annotated[list[fields.Network], pydantic.Field(
+        max_length=NETWORKS_MAX)]]
 
 
 PORT, ADDRESS_SET = 'port', 'address_set'

@@ -25,6 +25,7 @@ from typing import Annotated
 from typing import Literal
 
 import pydantic
+from typing_extensions import NotRequired
 from typing_extensions import TypedDict
 
 from octavia_xdp_provider.contracts import fields
@@ -65,6 +66,31 @@ class Endpoint(TypedDict):
 
 
 @shape.strict
+class Tunnel(TypedDict):
+    """A tunnel to a hypervisor.
+
+    :ivar address: of its end; with ``encapsulation`` srv6 a SID.
+    :ivar key: of the member there, never 0.
+    """
+
+    address: Address
+    encapsulation: Literal['geneve', 'srv6']
+    key: fields.TunnelKey
+
+
+@shape.strict
+class Token(TypedDict):
+    """An address of [proxy] token_networks, and where packets to it go.
+
+    :ivar member: the address of the VM.
+    """
+
+    address: Address
+    member: Address
+    tunnel: Tunnel
+
+
+@shape.strict
 class ListeningSocket(TypedDict):
     """A TCP socket that accepts connections of clients.
 
@@ -82,6 +108,7 @@ class Launch(TypedDict):
 
     :ivar number: its uid and gid, used by no other load balancer.
     :ivar members: all that it may connect to.
+    :ivar tokens: the members that are behind hypervisors; missing: none.
     :ivar connections: the largest ``maxconn`` that a configuration may have
         without a new generation.
     :ivar threads: ``nbthread`` of the configuration.
@@ -99,6 +126,8 @@ class Launch(TypedDict):
     sockets: Annotated[list[ListeningSocket],
                        pydantic.Field(max_length=256)]
     members: Annotated[list[Endpoint], pydantic.Field(max_length=16384)]
+    tokens: NotRequired[Annotated[list[Token],
+                                  pydantic.Field(max_length=16384)]]
     connections: Annotated[int, pydantic.Field(ge=1, le=1_000_000)]
     threads: Annotated[int, pydantic.Field(ge=1, le=64)]
     memory_bytes: Annotated[int, pydantic.Field(ge=16 * _MIB, le=2 ** 50)]

@@ -41,6 +41,7 @@ from typing_extensions import TypedDict
 from octavia_xdp_provider.contracts import fields
 from octavia_xdp_provider.contracts import flavor as flavors
 from octavia_xdp_provider.contracts import l7_types
+from octavia_xdp_provider.contracts import proxy_launch
 from octavia_xdp_provider.contracts import shape
 from octavia_xdp_provider.contracts import spec
 
@@ -72,7 +73,11 @@ class SessionPersistence(TypedDict):
 @shape.strict
 class Member(TypedDict):
     """Where the proxy connects to, and where the checker probes instead if
-    that is not null."""
+    that is not null.
+
+    ``token``: the address that takes the place of ``address``, which is that
+    of a VM behind a hypervisor: packets to it go through ``tunnel``.
+    """
 
     admin_state_up: bool
     address: fields.Address
@@ -81,6 +86,8 @@ class Member(TypedDict):
     backup: bool
     monitor_address: fields.Address | None
     monitor_port: fields.Port | None
+    token: NotRequired[fields.Address]
+    tunnel: NotRequired[proxy_launch.Tunnel]
 
 
 @shape.strict
@@ -183,6 +190,11 @@ def check(document: object) -> None:
     """
     shape.check_version(document, VERSION)
     _DOCUMENT.check(document)
+
+
+def connected_address(member: Member) -> str:
+    """Return the address that a proxy connects to for a member."""
+    return member.get('token') or member['address']
 
 
 def vips(document: Document) -> list[str]:

@@ -132,8 +132,10 @@ class Member(TypedDict):
     ``way``: of a member without a tunnel if the flavor has zero_touch:
     "direct": reached at its address; "none": not reached. A member with
     neither is one that a controller has not decided yet. Only controllers set
-    these two: the API has no such fields, and its changes keep them. Nodes
-    are sent the members that they can reach, without ``way``. ``leaving``: in
+    these, and ``token``: the API has no such fields, and its changes keep
+    them. Nodes are sent the members that they can reach, without ``way``.
+    ``token``: the address that stands for a member with a tunnel on proxy
+    nodes; its tunnel has one ``key`` for all listeners. ``leaving``: in
     the view of LB nodes alone: it is of the tier that served the listener
     before, has connections from then, gets no new ones and is not probed.
     """
@@ -149,6 +151,7 @@ class Member(TypedDict):
     monitor_port: types.Port | None
     tunnel: NotRequired[Tunnel]
     way: NotRequired[types.MemberWay]
+    token: NotRequired[types.Address]
     leaving: NotRequired[bool]
 
 
@@ -629,7 +632,7 @@ BUNDLES: dict[str, dict[str, str]] = {
 
 _NOT_COMPARED = frozenset((
     'listeners', 'pools', 'members', 'healthmonitor', 'l7policies', 'rules',
-    'version', 'tunnel', 'way', *KEPT, *BUNDLES['listener'],
+    'version', 'tunnel', 'way', 'token', *KEPT, *BUNDLES['listener'],
     *BUNDLES['pool']))
 
 
@@ -660,7 +663,8 @@ def as_committed(ours: Document, octavias: Document) -> Document:
             members = ours['pools'].get(pool_id, {'members': {}})['members']
             for key in pool['members'].keys() & members.keys():
                 pool['members'][key].update(cast(Any, copy.deepcopy(
-                    {name: members[key].get(name) for name in ('tunnel', 'way')
+                    {name: members[key].get(name)
+                     for name in ('tunnel', 'way', 'token')
                      if name in members[key]})))
     return cast(Document, result)
 

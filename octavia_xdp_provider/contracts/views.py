@@ -13,6 +13,7 @@ from typing import cast
 import uuid
 
 from octavia_xdp_provider.contracts import flavor
+from octavia_xdp_provider.contracts import proxy_launch
 from octavia_xdp_provider.contracts import proxy_spec
 from octavia_xdp_provider.contracts import spec
 from octavia_xdp_provider.contracts import tiers
@@ -274,11 +275,24 @@ def _proxied_pool(doc: spec.Document, pool: spec.Pool) -> dict[str, Any]:
         'type': persistence['type'],
         'cookie_name': persistence.get('cookie_name')}
     result['members'] = {
-        key: {name: member[name]  # type: ignore[literal-required]
-              for name in proxy_spec.Member.__annotations__}
+        key: _proxied_member(member)
         for key, member in pool['members'].items()
         # Another server may have the address of a VM behind a hypervisor.
-        if member.get('way') == 'direct' or not spec.is_zero_touch(doc)}
+        if 'token' in member or member.get('way') == 'direct'
+        or not spec.is_zero_touch(doc)}
+    return result
+
+
+def _proxied_member(member: spec.Member) -> dict[str, Any]:
+    result: dict[str, Any] = {
+        name: member[name]  # type: ignore[literal-required]
+        for name in proxy_spec.Member.__annotations__
+        if name not in ('token', 'tunnel')}
+    if 'token' in member:
+        result['token'] = member['token']
+        result['tunnel'] = {
+            name: member['tunnel'][name]  # type: ignore[literal-required]
+            for name in proxy_launch.Tunnel.__annotations__}
     return result
 
 

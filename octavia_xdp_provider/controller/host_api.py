@@ -57,6 +57,8 @@ class HostsEndpoint:
         self._common = {
             'networks': list(conf.zero_touch.node_networks),
             'peers': list(conf.zero_touch.host_networks)}
+        if conf.zero_touch.proxy_networks:
+            self._common['proxies'] = list(conf.zero_touch.proxy_networks)
         self._refused = None if self._common['networks'] else (
             '[zero_touch] node_networks of the controllers is not set, so '
             'that no LB node is known whose packets may be accepted')

@@ -50,6 +50,11 @@ class Key:
     def vip(self) -> str:
         return str(self.entry['vip'])
 
+    @property
+    def is_of_proxies(self) -> bool:
+        """Whether ``vip`` is a token, and ``listener_id`` a pool's id."""
+        return 'judged_as' in self.entry
+
 
 def _keys_of(port_id: str) -> Any:
     """Select the keys of a port that are in use."""

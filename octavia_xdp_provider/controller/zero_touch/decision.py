@@ -11,10 +11,10 @@ from octavia_xdp_provider.contracts import fields
 from octavia_xdp_provider.contracts import flavor
 from octavia_xdp_provider.contracts import host_spec
 from octavia_xdp_provider.contracts import spec
-from octavia_xdp_provider.contracts import tiers
 from octavia_xdp_provider.controller.neutron_ports import findings
 from octavia_xdp_provider.controller.zero_touch import ends as ends_
 from octavia_xdp_provider.controller.zero_touch import port_documents
+from octavia_xdp_provider.controller.zero_touch import tokens as tokens_
 
 TUNNEL, DIRECT, NONE, WAITING = 'tunnel', 'direct', 'none', 'waiting'
 
@@ -23,6 +23,8 @@ TUNNEL, DIRECT, NONE, WAITING = 'tunnel', 'direct', 'none', 'waiting'
 PASSING = frozenset((
     findings.Obstacle.UNBOUND, findings.Obstacle.BINDING_FAILED,
     findings.Obstacle.NOT_VISIBLE))
+
+_NO_TOKENS = tokens_.Tokens()
 
 Seen = Mapping[findings.Wanted, findings.Finding]
 
@@ -59,8 +61,21 @@ def listeners(document: spec.Document, pool_id: str) -> list[str]:
                   if listener['default_pool_id'] == pool_id)
 
 
+def uses(document: spec.Document, pool_id: str) -> list[str]:
+    """Return what a pool's members need keys for: the ids of its listeners,
+    or its own if proxy nodes send to its members, which all listeners do
+    alike. Empty if no listener has the pool."""
+    if not tokens_.is_proxied(document, pool_id):
+        return listeners(document, pool_id)
+    pool = document['pools'][pool_id]
+    return [pool_id] if any(
+        other is pool for listener in document['listeners'].values()
+        for other in spec.pools_of(document, listener)) else []
+
+
 def decide(document: spec.Document, seen: Seen, ends: ends_.Ends,
-           is_silent: Callable[[str], bool]) -> dict[str, Decision]:
+           is_silent: Callable[[str], bool],
+           tokens: tokens_.Tokens = _NO_TOKENS) -> dict[str, Decision]:
     """Return member id → Decision.
 
     :param seen: Neutron's findings; members without one were not looked up
@@ -68,12 +83,14 @@ def decide(document: spec.Document, seen: Seen, ends: ends_.Ends,
     :param ends: tunnel ends of the registered hypervisors.
     :param is_silent: whether a hypervisor's agent has not called for long.
     """
-    decisions = {key: _decide(document, pool_id, key, seen, ends, is_silent)
+    decisions = {key: _decide(document, pool_id, key, seen, ends, is_silent,
+                              tokens)
                  for pool_id, pool in document['pools'].items()
                  for key in pool['members']}
     if len(zero_touch.vip_versions(document)) > 1:
         for pool_id in document['pools']:
-            _drop_duplicates(document, pool_id, decisions)
+            if not tokens_.is_proxied(document, pool_id):
+                _drop_duplicates(document, pool_id, decisions)
     return decisions
 
 
@@ -106,12 +123,13 @@ def _drop_duplicates(document: spec.Document, pool_id: str,
 
 
 def _decide(document: spec.Document, pool_id: str, key: str, seen: Seen,
-            ends: ends_.Ends, is_silent: Callable[[str], bool]) -> Decision:
+            ends: ends_.Ends, is_silent: Callable[[str], bool],
+            tokens: tokens_.Tokens) -> Decision:
     pool = document['pools'][pool_id]
     member = pool['members'][key]
-    if tiers.pool_cause(document, pool):
-        return Decision(NONE if _is_required(document) else DIRECT, (
-            'proxy nodes do not reach members through their hypervisors'))
+    if tokens_.is_proxied(document, pool_id) and (
+            problem := tokens.problem(member['address'])):
+        return _without(document, pool_id, member, problem)
     own = zero_touch.member_problem(document, pool, member)
     if own:
         return _without(document, pool_id, member, own[1][0])
@@ -127,7 +145,7 @@ def _decide(document: spec.Document, pool_id: str, key: str, seen: Seen,
     end = ends.get(port.host)
     if 'tunnel' in member and isinstance(end, ends_.Shared):
         return Decision(WAITING, f'its tunnel stays, but {end}')
-    reason = (_port_problem(document, port)
+    reason = (_port_problem(document, pool_id, member, port, tokens)
               or _host_problem(port.host, ends))
     if not reason and 'tunnel' not in member and is_silent(port.host):
         reason = f'the agent of hypervisor {port.host} does not report'
@@ -140,16 +158,19 @@ def _decide(document: spec.Document, pool_id: str, key: str, seen: Seen,
     return Decision(TUNNEL, '', tuple(hosts), port)
 
 
-def _port_problem(document: spec.Document, port: findings.Port) -> str:
+def _port_problem(document: spec.Document, pool_id: str, member: spec.Member,
+                  port: findings.Port, tokens: tokens_.Tokens) -> str:
     if port.mtu < fields.INNER_MTU_MIN:
         return (f'the MTU of its network is {port.mtu}, less than '
                 f'{fields.INNER_MTU_MIN}')
-    for vip in spec.vips(document):
+    is_proxied = tokens_.is_proxied(document, pool_id)
+    for vip in [member['address']] if is_proxied else spec.vips(document):
         target = port_documents.fixed(port, vip)
         if isinstance(target, str):
             return target
     number = len(port_documents.rules(port,
                                       zero_touch.vip_versions(document)))
+    number += len(tokens.sources) if is_proxied else 0
     if port.security_enabled and number > host_spec.RULES_MAX:
         return (f'its port has {number} rules, and a hypervisor supports '
                 f'{host_spec.RULES_MAX}')
@@ -189,8 +210,10 @@ def without(document: spec.Document, member_id: str, reason: str) -> Decision:
 
 def _without(document: spec.Document, pool_id: str, member: spec.Member,
              reason: str) -> Decision:
-    if _is_required(document):
+    if flavor.value(document['flavor'], 'zero_touch') == 'required':
         return Decision(NONE, reason)
+    if tokens_.is_proxied(document, pool_id):
+        return Decision(DIRECT, reason)
     if flavor.value(document['flavor'], 'member_port') == 'same':
         for key in listeners(document, pool_id):
             port = document['listeners'][key]['protocol_port']
@@ -200,7 +223,3 @@ def _without(document: spec.Document, pool_id: str, member: spec.Member,
                     f'where nothing writes its port {member["protocol_port"]} '
                     f'in place of the listener\'s {port}'))
     return Decision(DIRECT, reason)
-
-
-def _is_required(document: spec.Document) -> bool:
-    return bool(flavor.value(document['flavor'], 'zero_touch') == 'required')

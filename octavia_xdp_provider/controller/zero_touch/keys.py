@@ -5,6 +5,7 @@ The leader makes look-ups every second, so their cost must depend on the number
 of results, and not on the number of all keys.
 """
 
+from collections.abc import Collection
 from collections.abc import Iterable
 from typing import Any
 
@@ -32,6 +33,7 @@ class Keys:
         self._used_by_host = index.Index[str, Name]()
         self._used_by_port = index.Index[tuple[str, str], Name]()
         self._unused = index.Index[str, Name]()
+        self._tokens = index.Index[str, Name]()
         self._quarantined: set[Name] = set()
         for key in keys:
             self.put(key)
@@ -45,7 +47,8 @@ class Keys:
         return ((self._by_balancer, balancer), (self._by_host, host),
                 (self._used_by_host, host if used else None),
                 (self._used_by_port, (host, key.port_id) if used else None),
-                (self._unused, balancer if unused else None))
+                (self._unused, balancer if unused else None),
+                (self._tokens, key.vip if key.is_of_proxies else None))
 
     def __contains__(self, name: object) -> bool:
         return name in self._keys
@@ -101,6 +104,10 @@ class Keys:
 
     def unused_of(self, load_balancer_id: str) -> list[ways.Key]:
         return self._of(self._unused.names(load_balancer_id))
+
+    def tokens(self) -> Collection[str]:
+        """Return the addresses that are some member's token."""
+        return self._tokens.values()
 
     def quarantined(self) -> list[ways.Key]:
         return self._of(self._quarantined)

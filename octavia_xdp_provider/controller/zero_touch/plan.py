@@ -8,6 +8,7 @@ in memory. The changes of one step are stored in one transaction.
 from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Mapping
+from collections.abc import Set
 import copy
 import dataclasses
 import itertools
@@ -25,6 +26,7 @@ from octavia_xdp_provider.controller.zero_touch import decision
 from octavia_xdp_provider.controller.zero_touch import ends as ends_
 from octavia_xdp_provider.controller.zero_touch import keys as keys_
 from octavia_xdp_provider.controller.zero_touch import port_documents
+from octavia_xdp_provider.controller.zero_touch import tokens as tokens_
 
 Decisions = dict[str, decision.Decision]
 PortKey = tuple[str, str]  # host, Neutron's id
@@ -39,7 +41,8 @@ class Plan:
     def __init__(self, keys: Iterable[ways.Key],
                  objects: Iterable[hypervisors.HostObject],
                  member_ways: Iterable[ways.Way], quarantine_s: float,
-                 draw: Callable[[int], int] | None = None) -> None:
+                 draw: Callable[[int], int] | None = None,
+                 tokens: tokens_.Tokens | None = None) -> None:
         """Take over the stored rows.
 
         :param draw: returns a random number below its argument.
@@ -54,6 +57,7 @@ class Plan:
             self._ways.setdefault(way.load_balancer_id, []).append(way)
         self._quarantine_s = quarantine_s
         self._draw = draw or random.SystemRandom().randrange
+        self._tokens = tokens or tokens_.Tokens()
         self._ports: dict[PortKey, tuple[findings.Port, int]] = {}
         self.changes = ways.Changes()
 
@@ -164,14 +168,18 @@ class Plan:
         end = ends[host]
         if not isinstance(end, ends_.End) or port is None:
             return ''
-        pool_id, member = next(
-            (pool_id, pool['members'][member_id])
-            for pool_id, pool in document['pools'].items()
-            if member_id in pool['members'])
+        pool_id = next(key for key, pool in document['pools'].items()
+                       if member_id in pool['members'])
+        vips = spec.vips(document)
+        if tokens_.is_proxied(document, pool_id):
+            token = self._token(document, pool_id, member_id)
+            if token is None:
+                return 'no address of [proxy] token_networks is free'
+            vips = [token]
         self._ports[host, port.id] = port, min(port.mtu, end.mtu)
         touched.add((host, port.id))
         for listener_id, vip in itertools.product(
-                decision.listeners(document, pool_id), spec.vips(document)):
+                decision.uses(document, pool_id), vips):
             key = self._find(document['id'], listener_id, member_id, vip, host,
                              end.bits)
             if key is None:
@@ -179,13 +187,26 @@ class Plan:
                 if problem:
                     return problem
                 key = self._new(host, end.bits)
-            entry = port_documents.entry(document, listener_id, member_id,
-                                         member, port, vip)
+            entry = (
+                port_documents.token_entry(document, pool_id, member_id, port,
+                                           vip)
+                if listener_id == pool_id else port_documents.entry(
+                    document, listener_id, member_id,
+                    document['pools'][pool_id]['members'][member_id], port,
+                    vip))
             self._set_key(ways.Key(
                 host, key, port.id, document['id'], listener_id, member_id,
                 {**entry, 'key': key}))
             needed.add((host, key))
         return ''
+
+    def _token(self, document: spec.Document, pool_id: str, member_id: str
+               ) -> str | None:
+        """Return the member's token, which may be new, or None."""
+        members = document['pools'][pool_id]['members']
+        return (self._tokens.find(self.keys, document, pool_id, member_id)
+                or self._tokens.new(self.keys, members[member_id]['address'],
+                                    self._draw))
 
     def _find(self, balancer_id: str, listener_id: str, member_id: str,
               vip: str, host: str, bits: int) -> int | None:
@@ -226,7 +247,7 @@ class Plan:
         """
         listeners = {listener for pool_id, pool in document['pools'].items()
                      if member_id in pool['members']
-                     for listener in decision.listeners(document, pool_id)}
+                     for listener in decision.uses(document, pool_id)}
         return {key.name for key in self.keys.of_balancer(document['id'])
                 if key.member_id == member_id and key.listener_id in listeners
                 and key.free_at is None and key.unused_generation is None}
@@ -236,10 +257,14 @@ class Plan:
         by_use = {(key.listener_id, key.member_id, key.key): key.name
                   for key in self.keys.of_balancer(document['id'])
                   if key.free_at is None}
-        return {name for pool in document['pools'].values()
+        pools = [*document['pools'].items(), *(
+            ('', moved['pool']) for moved in document.get('moved', {}).values()
+        )]
+        return {name for pool_id, pool in pools
                 for member_id, member in pool['members'].items()
                 if 'tunnel' in member
                 for keys in (
+                    {pool_id: member['tunnel'].get('key', 0)},
                     member['tunnel'].get('keys', {}),
                     *member['tunnel'].get('additional_keys', {}).values())
                 for listener_id, key in keys.items()
@@ -254,21 +279,31 @@ class Plan:
         ports = set(ports)
         for name in ports:
             self._set_port(name, [key.entry for key
-                                  in self.keys.used_of_port(*name)])
+                                  in self.keys.used_of_port(*name)], sets)
         self.refresh_sets({host for host, _ in ports}, sets)
 
-    def _set_port(self, name: PortKey, entries: list[dict[str, Any]]) -> None:
+    def _set_port(self, name: PortKey, entries: list[dict[str, Any]],
+                  sets: Mapping[str, Iterable[str]]) -> None:
         if not entries:
             self._ports.pop(name, None)
             self._set_document(name, None)
         elif name in self._ports:
             self._set_document(name, (
                 host_spec.PORT, port_documents.port_document(
-                    *self._ports[name], entries)))
+                    *self._ports[name], entries, sets,
+                    self._tokens.sources)))
         elif (row := self.object_of(*name)) is not None:
             self._set_document(name, (
                 host_spec.PORT, port_documents.with_entries(
                     row.document, entries)))
+
+    def judged_by(self, changed: Set[str]) -> set[PortKey]:
+        """Return ports with tokens whose rules name one of these sets."""
+        return {(host, key) for host, rows in self.objects.items()
+                for key, row in rows.items()
+                if changed & port_documents.named_sets(row.document)
+                and any('judged_as' in entry
+                        for entry in row.document.get('entries', ()))}
 
     def refresh_sets(self, hosts: set[str], sets: Mapping[str, Iterable[str]]
                      ) -> None:
@@ -336,15 +371,16 @@ class Plan:
         if host is not None and port is not None:
             # Without a listener there is no entry to wait for.
             reason = self._not_ready(host, port.id) if (
-                decision.listeners(document, pool_id)) else ''
+                decision.uses(document, pool_id)) else ''
             if not reason:
                 member.pop('way', None)
-                member['tunnel'] = self._tunnel(
-                    document, pool_id, key, host, ends[host], port)
+                self._set_tunnel(document, pool_id, key, host, port,
+                                 ends[host])
             elif 'tunnel' not in member:
                 way = decision.WAITING
         elif way in (decision.DIRECT, decision.NONE):
             member.pop('tunnel', None)
+            member.pop('token', None)
             member['way'] = cast(Any, way)
         if way == decision.WAITING and 'tunnel' in member:
             way = decision.TUNNEL
@@ -360,6 +396,26 @@ class Plan:
                 (host, port_id) in self.changes.documents):
             return f'hypervisor {host} has not confirmed it yet'
         return ''
+
+    def _set_tunnel(self, document: spec.Document, pool_id: str,
+                    member_id: str, host: str, port: findings.Port,
+                    end: ends_.End | str) -> None:
+        assert isinstance(end, ends_.End)
+        member = document['pools'][pool_id]['members'][member_id]
+        member.pop('token', None)
+        if not tokens_.is_proxied(document, pool_id):
+            member['tunnel'] = self._tunnel(document, pool_id, member_id,
+                                            host, end, port)
+            return
+        token = self._tokens.find(self.keys, document, pool_id, member_id)
+        key = None if token is None else self._find(
+            document['id'], pool_id, member_id, token, host, end.bits)
+        if token is None or key is None:
+            return  # No listener has the pool.
+        member['token'] = token
+        member['tunnel'] = {
+            'address': end.address, 'encapsulation': end.encapsulation,
+            'key': key, 'mtu': min(port.mtu, end.mtu)}
 
     def _tunnel(self, document: spec.Document, pool_id: str, member_id: str,
                 host: str, end: ends_.End | str, port: findings.Port

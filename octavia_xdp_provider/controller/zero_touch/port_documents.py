@@ -3,12 +3,14 @@
 
 from collections.abc import Collection
 from collections.abc import Iterable
+from collections.abc import Mapping
 import ipaddress
 from typing import Any
 
 from octavia_xdp_provider.contracts import host_spec
 from octavia_xdp_provider.contracts import spec
 from octavia_xdp_provider.controller.neutron_ports import findings
+from octavia_xdp_provider.controller.zero_touch import tokens
 
 _PROTOCOLS = {'TCP': host_spec.TCP, 'HTTPS': host_spec.TCP,
               'UDP': host_spec.UDP, 'SCTP': host_spec.SCTP}
@@ -82,16 +84,74 @@ def entry(document: spec.Document, listener_id: str, member_id: str,
             'gateway_mac': target.gateway_mac}
 
 
+def token_entry(document: spec.Document, pool_id: str, member_id: str,
+                port: findings.Port, token: str) -> dict[str, Any]:
+    """Return a host_spec.Entry of proxy nodes without its key."""
+    member = document['pools'][pool_id]['members'][member_id]
+    target = fixed(port, member['address'])
+    assert isinstance(target, findings.Fixed)
+    return {'load_balancer_id': document['id'], 'listener_id': pool_id,
+            'member_id': member_id, 'vip': token,
+            'vip_port': member['protocol_port'], 'address': target.address,
+            'port': member['protocol_port'], 'protocol': host_spec.TCP,
+            'gateway_mac': target.gateway_mac,
+            'judged_as': tokens.judged_as(document, member['address'])}
+
+
 def port_document(port: findings.Port, mtu: int,
-                  entries: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """Return a host_spec.Port."""
+                  entries: Iterable[dict[str, Any]],
+                  sets: Mapping[str, Iterable[str]],
+                  sources: Iterable[Any] = ()) -> dict[str, Any]:
+    """Return a host_spec.Port.
+
+    :param sets: id → networks of the known sets.
+    :param sources: networks of proxy nodes.
+    """
     ordered = _ordered(entries)
     versions = {ipaddress.ip_address(entry['vip']).version
                 for entry in ordered}
+    admitted = rules(port, versions) if port.security_enabled else []
     return {'version': host_spec.VERSION, 'id': port.id, 'mac': port.mac,
             'mtu': mtu, 'open': not port.security_enabled,
-            'rules': rules(port, versions) if port.security_enabled else [],
+            'rules': [*admitted, *_rules_of_proxies(
+                admitted, ordered, sets, list(sources))],
             'entries': ordered}
+
+
+def _rules_of_proxies(admitted: list[dict[str, Any]],
+                      entries: list[dict[str, Any]],
+                      sets: Mapping[str, Iterable[str]],
+                      sources: list[Any]) -> list[dict[str, Any]]:
+    """Return rules for connections of proxy nodes to members whose groups
+    admit the VIP itself."""
+    result: list[dict[str, Any]] = []
+    for entry in entries:
+        vip = ipaddress.ip_address(entry.get('judged_as', '::'))
+        if 'judged_as' not in entry or not any(
+                _admits(rule, vip, entry['port'], sets) for rule in admitted):
+            continue
+        result += [rule for source in sources
+                   if source.version == vip.version and (rule := {
+                       'ip_version': source.version,
+                       'protocol': host_spec.TCP,
+                       'ports': [entry['port'], entry['port']],
+                       'remote_network': str(source),
+                       'address_set': None}) not in result]
+    return result
+
+
+def _admits(rule: dict[str, Any], source: Any, port: int,
+            sets: Mapping[str, Iterable[str]]) -> bool:
+    if (rule['ip_version'] != source.version
+            or rule['protocol'] not in (None, host_spec.TCP)):
+        return False
+    if rule['ports'] and not rule['ports'][0] <= port <= rule['ports'][1]:
+        return False
+    if rule['address_set']:
+        return any(source in ipaddress.ip_network(network)
+                   for network in sets.get(rule['address_set'], ()))
+    return rule['remote_network'] is None or (
+        source in ipaddress.ip_network(rule['remote_network']))
 
 
 def _ordered(entries: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:

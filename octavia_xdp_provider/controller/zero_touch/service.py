@@ -39,6 +39,7 @@ from octavia_xdp_provider.controller.zero_touch import members as members_
 from octavia_xdp_provider.controller.zero_touch import moves
 from octavia_xdp_provider.controller.zero_touch import notified as notified_
 from octavia_xdp_provider.controller.zero_touch import plan
+from octavia_xdp_provider.controller.zero_touch import tokens
 from octavia_xdp_provider.process import ages
 from octavia_xdp_provider.process import loops
 
@@ -105,6 +106,9 @@ class ZeroTouch:
                                            member_networks=None)
         self._networks = option_values.networks(conf, 'zero_touch',
                                                 'host_networks')
+        self._tokens = tokens.Tokens(
+            option_values.networks(conf, 'proxy', 'token_networks'),
+            option_values.networks(conf, 'zero_touch', 'proxy_networks'))
         self._notified = notified or notified_.Notified()
         self._leading_token: int | None = None
         self._logged_error: str | None = None
@@ -127,7 +131,8 @@ class ZeroTouch:
         self._due: dict[str, float] = {}
         self._plan = plan.Plan(
             self._store.ways.host_keys(), self._store.hypervisors.objects(),
-            self._store.ways.select(), self._conf.key_quarantine)
+            self._store.ways.select(), self._conf.key_quarantine,
+            tokens=self._tokens)
         self._leading_token = token
 
     def step(self) -> None:
@@ -336,6 +341,9 @@ class ZeroTouch:
         sets = address_sets.find(self._neutron, groups & wanted,
                                  lists & wanted)
         address_sets.log_too_large(sets, self._sets)
+        self._ports |= self._plan.judged_by({
+            key for key, networks in sets.items()
+            if networks != self._sets.get(key)})
         self._sets = sets if only is None else {**self._sets, **sets}
         self._plan.refresh_sets(set(self._plan.objects), self._sets)
 
@@ -363,7 +371,7 @@ class ZeroTouch:
             return None
         decisions = decision.decide(row.document, self._members.found,
                                     self._ends,
-                                    self._silent.__contains__)
+                                    self._silent.__contains__, self._tokens)
         touched, full = self._plan.assign(key, row.document, row.generation,
                                           decisions, self._ends)
         self._ports |= touched

@@ -85,7 +85,7 @@ def make(document: proxy_spec.Document, record: records.Record, node: Node,
         settings = _settings(document, node, name)
         rendered = load_balancer.render(document, settings, record.down)
     configuration = rendered.text.encode()
-    return Plan({
+    launch: proxy_launch.Launch = {
         'number': record.number,
         'sockets': [
             {'name': variable, 'address': address, 'port': port}
@@ -97,7 +97,10 @@ def make(document: proxy_spec.Document, record: records.Record, node: Node,
         'threads': node.threads, 'memory_bytes': node.memory_bytes,
         'cpu_weight': node.cpu_weight, 'stop_after_s': node.stop_after_s,
         'configuration_hash': hashlib.sha256(configuration).hexdigest(),
-        'certificates': name}, configuration, contents)
+        'certificates': name}
+    if tokens := _tokens(document):
+        launch['tokens'] = tokens
+    return Plan(launch, configuration, contents)
 
 
 def _chosen(node: Node, flavor: proxy_spec.Flavor) -> Node:
@@ -156,6 +159,16 @@ def _pools_in_use(document: proxy_spec.Document) -> list[proxy_spec.Pool]:
 def _members(document: proxy_spec.Document) -> list[proxy_launch.Endpoint]:
     """Return what HAProxy may connect to: the members of its pools."""
     return [{'address': address, 'port': port} for address, port in sorted({
-        (member['address'], member['protocol_port'])
+        (proxy_spec.connected_address(member), member['protocol_port'])
         for pool in _pools_in_use(document)
         for member in pool['members'].values()})]
+
+
+def _tokens(document: proxy_spec.Document) -> list[proxy_launch.Token]:
+    """Return the addresses that stand for members behind hypervisors."""
+    return sorted((
+        {'address': member['token'], 'member': member['address'],
+         'tunnel': member['tunnel']}
+        for pool in _pools_in_use(document)
+        for member in pool['members'].values() if 'token' in member),
+        key=lambda token: token['address'])

@@ -71,8 +71,13 @@ def _check(monitor: spec.HealthMonitor, pool: proxy_spec.Pool,
 
     Connections to a pool with TLS are probed with TLS, and those to a PROXY
     pool with the header of the PROXY protocol, unless another address or port
-    is probed: HAProxy's own checks do the same, as Octavia configures them.
+    is probed: HAProxy's own checks do the same, as Octavia configures them. A
+    VM behind a hypervisor has no other address than its own
+    (api/zero_touch.py), for which its token stands.
     """
+    if 'token' in member:
+        member = {**member, 'address': member['token'],
+                  'monitor_address': None}
     if member['monitor_address'] or member['monitor_port']:
         return monitors.check(monitor, member)
     if pool['tls_enabled']:

@@ -151,7 +151,7 @@ def _set_header(name: str, value: str) -> str:
 
 
 def _endpoint(member: proxy_spec.Member) -> str:
-    address = ipaddress.ip_address(member['address'])
+    address = ipaddress.ip_address(proxy_spec.connected_address(member))
     return (f'[{address}]:{member["protocol_port"]}' if address.version == 6
             else f'{address}:{member["protocol_port"]}')
 

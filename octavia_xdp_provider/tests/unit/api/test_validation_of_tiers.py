@@ -2,6 +2,7 @@
 """Each listener is checked by the rules of the tier that serves it."""
 
 from octavia_xdp_provider.api import validation
+from octavia_xdp_provider.contracts import address_policy
 from octavia_xdp_provider.contracts import errors
 from octavia_xdp_provider.contracts import proxy_spec
 from octavia_xdp_provider.contracts import spec
@@ -21,6 +22,9 @@ PROXIED = {'protocol': 'HTTP', 'lb_algorithm': 'LEAST_CONNECTIONS',
            'session_persistence': {'type': 'HTTP_COOKIE'},
            'members': {MEMBER: base.member('2001:db8::11',
                                            protocol_port=8080)}}
+
+WITHOUT_TOKENS = address_policy.AddressPolicy((), ())
+WITH_TOKENS = address_policy.AddressPolicy((), (), has_tokens=True)
 
 
 def document(listener=None, pool=None, flavor=None, **more):
@@ -52,12 +56,17 @@ class TestTiers(base.TestCase):
                 ('forwarding', {'protocol': 'TCP'}, {'protocol': 'TCP'},
                  {'forwarding': 'proxy'})):
             with self.subTest(option=option, listener=listener):
-                self.refused(option, document(
+                checked = document(
                     listener, {'session_persistence': None, **pool},
-                    {**required, **flavor}))
-        validation.validate(document(
+                    {**required, **flavor})
+                error = self.assertRaises(
+                    errors.Refused, validation.check_new_members, None,
+                    checked, WITHOUT_TOKENS)
+                self.assertEqual(option, error.option)
+                validation.check_new_members(None, checked, WITH_TOKENS)
+        validation.check_new_members(None, document(
             {'protocol': 'PROMETHEUS', 'default_pool_id': None},
-            {'members': {}}, required))
+            {'members': {}}, required), WITHOUT_TOKENS)
 
     def test_proxies_are_sent_only_members_that_have_their_address(self):
         for member, is_sent in (
@@ -71,6 +80,18 @@ class TestTiers(base.TestCase):
             with self.subTest(member=member):
                 sent = views.for_proxy(checked)['pools'][WEBS]['members']
                 self.assertEqual(is_sent, MEMBER in sent)
+
+    def test_proxies_are_sent_tokens_of_members_behind_hypervisors(self):
+        checked = document(flavor={'zero_touch': 'required'})
+        tunnel = {'address': '198.18.20.1', 'encapsulation': 'geneve',
+                  'key': 7}
+        checked['pools'][WEBS]['members'][MEMBER].update(
+            address='10.0.0.5', token='100.64.0.1',
+            tunnel={**tunnel, 'mtu': 1442})
+        validation.validate(checked)
+        sent = views.for_proxy(checked)['pools'][WEBS]['members'][MEMBER]
+        self.assertEqual(('10.0.0.5', '100.64.0.1', tunnel),
+                         (sent['address'], sent['token'], sent['tunnel']))
 
     def test_lb_nodes_accept_what_they_are_sent(self):
         for flavor in FLAVORS:

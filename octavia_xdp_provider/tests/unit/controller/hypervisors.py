@@ -93,9 +93,10 @@ class Host:
 class ZeroTouchTestCase(base.StoreTestCase):
 
     MODE = 'required'
+    OPTIONS = OPTIONS
 
     def load(self, text=''):
-        return super().load(text + OPTIONS)
+        return super().load(text + self.OPTIONS)
 
     def setUp(self):
         super().setUp()
