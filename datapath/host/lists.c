@@ -109,6 +109,13 @@ int oxh_networks_list(struct oxh_host *host, struct oxh_network *out,
 			     error);
 }
 
+int oxh_proxies_list(struct oxh_host *host, struct oxh_network *out,
+		     uint32_t capacity, char *error)
+{
+	return list_networks(host, host->map[MAP_PROXIES], out, capacity,
+			     error);
+}
+
 int oxh_peers_list(struct oxh_host *host, struct oxh_network *out,
 		   uint32_t capacity, char *error)
 {

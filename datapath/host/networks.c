@@ -152,6 +152,12 @@ static int add_network(struct list *wanted, const struct oxh_network *network,
 	return append(wanted, &added);
 }
 
+static int write_proxies(struct oxh_host *host, struct list *wanted,
+			 struct list *old, char *error)
+{
+	return write_networks(host->map[MAP_PROXIES], wanted, old, error);
+}
+
 static int write_peers(struct oxh_host *host, struct list *wanted,
 		       struct list *old, char *error)
 {
@@ -188,6 +194,12 @@ int oxh_networks_set(struct oxh_host *host, const struct oxh_network *networks,
 		     uint32_t count, char *error)
 {
 	return set_networks(host, networks, count, write_all, error);
+}
+
+int oxh_proxies_set(struct oxh_host *host, const struct oxh_network *networks,
+		    uint32_t count, char *error)
+{
+	return set_networks(host, networks, count, write_proxies, error);
 }
 
 int oxh_peers_set(struct oxh_host *host, const struct oxh_network *networks,

@@ -20,9 +20,9 @@
 const char *const map_names[MAPS] = {
 	"settings", "entries",   "ports",        "rules",
 	"flows",    "half_open", "flow_clients", "half_open_clients",
-	"keys",     "listeners", "networks",     "peers",
-	"sets",     "fragments", "drops",        "counters",
-	"outcomes", "traced",
+	"keys",     "listeners", "networks",     "proxies",
+	"peers",    "sets",      "fragments",    "drops",
+	"counters", "outcomes",  "traced",
 };
 
 static const struct load load = {.what = "the hypervisor's programs"};

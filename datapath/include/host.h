@@ -13,6 +13,8 @@
  *   rules      ARRAY, mapped           struct host_rules, 2 * port + which
  *   listeners  HASH     struct host_listener_key       struct host_listener
  *   networks   LPM_TRIE struct host_network            __u32, 1: of LB nodes
+ *   proxies    LPM_TRIE struct host_network            __u32, 1: of proxy
+ *                                                      nodes
  *   peers      LPM_TRIE struct host_network            __u32, 1: of other
  *                                                      hypervisors
  *   sets       LPM_TRIE struct host_set_network        __u8, enum host_set_is
@@ -35,7 +37,7 @@
 #include "share_set.h"
 
 /* Increase with each change of the maps. */
-#define HOST_LAYOUT 9
+#define HOST_LAYOUT 10
 
 #define HOST_GENEVE_PORT 6081
 #define HOST_GENEVE_HEADER 8 /* bytes, without options */

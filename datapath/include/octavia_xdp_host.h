@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-#define OXH_API_VERSION 5
+#define OXH_API_VERSION 6
 #define OXH_ERROR_LENGTH 512
 #define OXH_RULES_MAX 128 /* per port */
 #define OXH_NETWORKS_MAX 1024
@@ -186,6 +186,11 @@ int oxh_settings_set(struct oxh_host *host, const struct oxh_settings *settings,
 int oxh_networks_set(struct oxh_host *host, const struct oxh_network *networks,
 		     uint32_t count, char *error);
 
+/* Sets all networks of proxy nodes: outer sources. Rules of ports apply to
+ * their connections as to those of clients. */
+int oxh_proxies_set(struct oxh_host *host, const struct oxh_network *networks,
+		    uint32_t count, char *error);
+
 /* Sets all networks of other hypervisors. Packets of unknown connections are
  * handed on only to these, and packets that these hand on are accepted if their
  * connection is known. */
@@ -244,6 +249,9 @@ int oxh_rules_list(struct oxh_host *host, const uint8_t id[16],
 /* As set by oxh_networks_set(). */
 int oxh_networks_list(struct oxh_host *host, struct oxh_network *out,
 		      uint32_t capacity, char *error);
+/* As set by oxh_proxies_set(). */
+int oxh_proxies_list(struct oxh_host *host, struct oxh_network *out,
+		     uint32_t capacity, char *error);
 /* As set by oxh_peers_set(). */
 int oxh_peers_list(struct oxh_host *host, struct oxh_network *out,
 		   uint32_t capacity, char *error);

@@ -136,6 +136,42 @@ HOST_TEST(test_networks_of_nodes_are_all_found)
 	assert_false(send_in(KEY, &syn, NULL));
 }
 
+/* Probes of LB nodes pass all rules, connections of proxies do not. */
+HOST_TEST(test_rules_apply_to_proxies)
+{
+	const struct segment syn = {.flags = SYN, .client = NODE};
+	const struct oxh_network nodes = network("10.0.0.0", 24);
+	const struct oxh_network other = network("10.9.0.0", 24);
+	const struct oxh_rule rule = {.remote = network("10.0.0.0", 24),
+				      .port_min = MEMBER_PORT,
+				      .port_max = MEMBER_PORT,
+				      .protocol = 6,
+				      .family = 4};
+	struct oxh_port port = port_of(1);
+	struct oxh_network out;
+
+	port.open = 0;
+	fresh_listener(NULL, 0);
+	assert_ok(oxh_port_set(host, &port, NULL, 0, error));
+	assert_true(send_in(KEY, &syn, NULL));
+	assert_ok(oxh_networks_set(host, &other, 1, error));
+	assert_false(send_in(KEY, &syn, NULL));
+	assert_int_equal(outcome(OXH_DROP_SOURCE), 1);
+	assert_ok(oxh_proxies_set(host, &nodes, 1, error));
+	assert_int_equal(oxh_proxies_list(host, &out, 1, error), 1);
+	assert_memory_equal(&out, &nodes, sizeof(out));
+	/* the flow that the probe began is judged again */
+	assert_ok(oxh_port_set(host, &port, &rule, 1, error));
+	assert_ok(oxh_port_set(host, &port, NULL, 0, error));
+	assert_false(send_in(KEY, &syn, NULL));
+	assert_int_equal(outcome(OXH_DROP_NOT_ALLOWED), 1);
+	assert_ok(oxh_port_set(host, &port, &rule, 1, error));
+	assert_true(send_in(KEY, &syn, NULL));
+	assert_ok(oxh_proxies_set(host, NULL, 0, error));
+	assert_false(send_in(KEY, &syn, NULL));
+	assert_int_equal(outcome(OXH_DROP_SOURCE), 2);
+}
+
 HOST_TEST(test_networks_are_listed_as_they_were_set)
 {
 	const struct oxh_network all[] = {

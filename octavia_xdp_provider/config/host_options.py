@@ -75,7 +75,7 @@ host_opts = [
                     'state received from a controller, which the agent uses '
                     'while no controller answers, including after a restart.'),
     cfg.StrOpt('library',
-               default='liboctavia_xdp_host.so.9',
+               default='liboctavia_xdp_host.so.10',
                help='The hypervisor\'s datapath library: a name that the '
                     'dynamic loader finds, or a path.'),
     cfg.StrOpt('pin_directory',

@@ -62,6 +62,11 @@ class Datapath:
         self._call(self._api.oxh_networks_set, self._host,
                    self._library.networks(networks), len(networks))
 
+    def set_proxies(self, networks: collections.abc.Sequence[str]) -> None:
+        """Replace the networks of proxy nodes."""
+        self._call(self._api.oxh_proxies_set, self._host,
+                   self._library.networks(networks), len(networks))
+
     def set_peers(self, networks: collections.abc.Sequence[str]) -> None:
         """Replace the networks of hypervisors, for handing on packets."""
         self._call(self._api.oxh_peers_set, self._host,
@@ -155,6 +160,11 @@ class Datapath:
         """Return what set_networks() has set."""
         return {network_of(net) for net in self._library.listed(
             self._api.oxh_networks_list, 'struct oxh_network', self._host)}
+
+    def proxies(self) -> set[str]:
+        """Return what set_proxies() has set."""
+        return {network_of(net) for net in self._library.listed(
+            self._api.oxh_proxies_list, 'struct oxh_network', self._host)}
 
     def peers(self) -> set[str]:
         """Return what set_peers() has set."""

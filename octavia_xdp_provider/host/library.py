@@ -12,8 +12,8 @@ from octavia_xdp_provider.process.shared_library import network_of
 from octavia_xdp_provider.process.shared_library import text_of
 from octavia_xdp_provider.process.shared_library import text_or_none
 
-API_VERSION = 5
-LIBRARY = 'liboctavia_xdp_host.so.9'
+API_VERSION = 6
+LIBRARY = 'liboctavia_xdp_host.so.10'
 LIBRARY_VARIABLE = 'OCTAVIA_XDP_HOST_LIBRARY'
 
 

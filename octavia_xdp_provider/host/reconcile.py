@@ -212,6 +212,7 @@ class Reconciler:
     def _set_networks(self, common: host_spec.Common) -> None:
         if common != self._applied.common:
             self._datapath.set_networks(common['networks'])
+            self._datapath.set_proxies(common.get('proxies', []))
             self._datapath.set_peers(common['peers'])
             self._applied.common = common
 

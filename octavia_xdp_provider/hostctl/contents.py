@@ -100,6 +100,17 @@ def of_networks(common: host_spec.Common | None,
         yield f'of LB nodes: {text}'
 
 
+def of_proxies(common: host_spec.Common | None,
+               held: collections.abc.Set[str]) -> Texts:
+    """Yield differences of proxy nodes' networks.
+
+    :param common: None before a controller has answered.
+    """
+    wanted = common.get('proxies', []) if common else []
+    for text in of_lists({_network(net) for net in wanted}, held):
+        yield f'of proxy nodes: {text}'
+
+
 def of_peers(common: host_spec.Common | None,
              held: collections.abc.Set[str]) -> Texts:
     """Yield differences of hypervisors' networks.

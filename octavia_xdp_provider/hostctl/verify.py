@@ -41,6 +41,7 @@ class Held(typing.NamedTuple):
     networks: frozenset[str]
     settings: types.Settings
     peers: frozenset[str] = frozenset()
+    proxies: frozenset[str] = frozenset()
 
 
 class Planned(typing.NamedTuple):
@@ -59,7 +60,8 @@ def read(host: datapath.Datapath) -> Held:
                 frozenset(host.programs()),
                 {key: host.rules(key) for key in ports},
                 host.address_sets(), frozenset(host.networks()),
-                host.settings(), frozenset(host.peers()))
+                host.settings(), frozenset(host.peers()),
+                frozenset(host.proxies()))
 
 
 def run(place: typing.Any, arguments: typing.Any) -> int:
@@ -76,6 +78,8 @@ def run(place: typing.Any, arguments: typing.Any) -> int:
     common = fetching.load_common(place.files.common)
     faults += [(HOST, text) for text in contents.of_networks(
         common, held.networks)]
+    faults += [(HOST, text) for text in contents.of_proxies(
+        common, held.proxies)]
     faults += [(HOST, text) for text in contents.of_peers(
         common, held.peers)]
     taps, known = place_module.find_taps(

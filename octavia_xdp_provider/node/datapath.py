@@ -480,6 +480,12 @@ class Datapath:
                                  for probe in out[0:count]}
         return self._probes[1]
 
+    def set_token_networks(self, networks: typing.Sequence[str]) -> None:
+        """Set the networks of all tokens. Packets to them that have neither a
+        mark nor a target are dropped."""
+        self._call('oxp_token_networks_set', self.library.networks(networks),
+                   len(networks))
+
     def attach_probe(self, ifindex: int) -> None:
         """Send marked probes that leave by an interface to their targets.
 

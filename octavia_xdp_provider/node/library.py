@@ -117,6 +117,7 @@ class Library(shared_library.Library):
             entry.dscp = target.dscp
             entry.sid_function = target.sid_function
             entry.port = target.port
+            entry.is_token = target.is_token
             self._fill_tunnel(entry.tunnel, target.tunnel)
         return out
 
@@ -224,4 +225,5 @@ def probe_target_of(probe: Any) -> types.ProbeTarget:
     return types.ProbeTarget(
         text_of(probe.vip), text_of(probe.member),
         types.Encapsulation(probe.encapsulation), probe.dscp,
-        probe.sid_function, probe.port, tunnel_of(probe.tunnel))
+        probe.sid_function, probe.port, tunnel_of(probe.tunnel),
+        bool(probe.is_token))

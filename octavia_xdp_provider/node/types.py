@@ -277,7 +277,10 @@ class Info(typing.NamedTuple):
 
 
 class ProbeTarget(typing.NamedTuple):
-    """How probes to a VIP reach one of its members."""
+    """How probes to a VIP reach one of its members.
+
+    ``is_token``: packets to ``vip`` that have no mark go there as well.
+    """
 
     vip: str
     member: str
@@ -286,6 +289,7 @@ class ProbeTarget(typing.NamedTuple):
     sid_function: int = 0
     port: int = 0
     tunnel: Tunnel | None = None
+    is_token: bool = False
 
 
 class Uplink(typing.NamedTuple):

@@ -32,6 +32,8 @@ HASH_TABLE(listeners, BPF_MAP_TYPE_HASH, BPF_F_NO_PREALLOC, 1,
 	   struct host_listener_key, struct host_listener);
 HASH_TABLE(networks, BPF_MAP_TYPE_LPM_TRIE, BPF_F_NO_PREALLOC, 1024,
 	   struct host_network, __u32);
+HASH_TABLE(proxies, BPF_MAP_TYPE_LPM_TRIE, BPF_F_NO_PREALLOC, 1024,
+	   struct host_network, __u32);
 HASH_TABLE(peers, BPF_MAP_TYPE_LPM_TRIE, BPF_F_NO_PREALLOC, 1024,
 	   struct host_network, __u32);
 HASH_TABLE(sets, BPF_MAP_TYPE_LPM_TRIE, BPF_F_NO_PREALLOC, 262144,
@@ -75,12 +77,18 @@ static __always_inline bool is_in_networks(const struct ip_address *address)
 	return bpf_map_lookup_elem(&networks, &key);
 }
 
+/* The same of LB nodes or proxy nodes. */
 __noinline int find_network(const struct ip_address *address)
 {
-	return address && is_in_networks(address);
+	struct host_network key = {.bits = 128};
+
+	if (!address)
+		return false;
+	key.address = *address;
+	return is_in_networks(address) || bpf_map_lookup_elem(&proxies, &key);
 }
 
-/* The same, but tries the most common networks first. */
+/* The same, but tries the most common networks of LB nodes first. */
 static __always_inline bool is_of_node(const struct ip_address *address,
 				       const struct host_settings *node)
 {

@@ -57,6 +57,7 @@ class Datapath:
         self.held_ports, self.held_entries, self.sets = {}, {}, {}
         self.rules, self.settings, self.networks = {}, None, None
         self.peers = None
+        self.proxies = None
         self.calls, self.failing = [], set()
 
     def _call(self, name, first=None):
@@ -71,6 +72,10 @@ class Datapath:
     def set_networks(self, networks):
         self._call('set_networks')
         self.networks = list(networks)
+
+    def set_proxies(self, networks):
+        self._call('set_proxies')
+        self.proxies = list(networks)
 
     def set_peers(self, networks):
         self._call('set_peers')

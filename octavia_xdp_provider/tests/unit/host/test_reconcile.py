@@ -229,6 +229,13 @@ class TestErrors(ReconcileTestCase):
         self.reconciler.prepare(SETTINGS, COMMON)
         self.assertEqual([], self.datapath.peers)
 
+    def test_networks_of_proxy_nodes(self):
+        self.reconciler.prepare(SETTINGS, {**COMMON,
+                                           'proxies': ['10.3.0.0/16']})
+        self.assertEqual(['10.3.0.0/16'], self.datapath.proxies)
+        self.reconciler.prepare(SETTINGS, COMMON)
+        self.assertEqual([], self.datapath.proxies)
+
     def test_networks_that_cannot_be_set_are_set_again(self):
         self.datapath.failing = {'set_peers'}
         common = {**COMMON, 'peers': ['10.2.0.0/16']}

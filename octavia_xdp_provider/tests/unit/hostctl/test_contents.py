@@ -78,6 +78,16 @@ class TestHost(base.TestCase):
             text, = contents.of_peers(common, {'10.2.0.0/16'})
             self.assertIn('10.2.0.0/16', text)
 
+    def test_networks_of_proxy_nodes_that_differ(self):
+        common = {'networks': [], 'peers': [], 'proxies': ['10.3.0.0/16']}
+        self.assertEqual([], list(contents.of_proxies(
+            common, {'10.3.0.0/16'})))
+        text, = contents.of_proxies(common, set())
+        self.assertIn('of proxy nodes: networks that are missing: '
+                      '10.3.0.0/16', text)
+        for common in (None, {'networks': [], 'peers': []}):
+            self.assertEqual([], list(contents.of_proxies(common, set())))
+
     def test_networks_of_lb_nodes_that_differ(self):
         common = {'networks': ['192.0.2.0/24'], 'peers': []}
         self.assertEqual([], list(contents.of_networks(
