@@ -5,16 +5,19 @@ The agent is less privileged than the launcher. So links are not followed,
 everything is bounded, and whatever is unfit concerns its load balancer alone.
 """
 
+from collections.abc import Iterable
 import contextlib
 import hashlib
 import json
 import os
 import re
+from typing import Any
 from typing import NamedTuple
 
 from octavia_xdp_provider.contracts import errors
 from octavia_xdp_provider.contracts import proxy_launch
 from octavia_xdp_provider.process import foreign_file
+from octavia_xdp_provider.proxy.launcher import tokens
 
 LOAD_BALANCERS_MAX = 8192
 _LAUNCH_MAX = 4 << 20
@@ -62,10 +65,12 @@ def identities(wanted: str) -> set[str]:
     return set(names[:LOAD_BALANCERS_MAX])
 
 
-def read(wanted: str, identity: str, numbers: range) -> Order | None:
+def read(wanted: str, identity: str, numbers: range,
+         token_networks: Iterable[Any] = ()) -> Order | None:
     """Return what is wanted of a load balancer, None if it is not wanted.
 
     :param numbers: uids that may be given to load balancers.
+    :param token_networks: networks of tokens.
     """
     try:
         directory = _directory(wanted, identity)
@@ -76,7 +81,7 @@ def read(wanted: str, identity: str, numbers: range) -> Order | None:
     try:
         text, _ = foreign_file.read(proxy_launch.LAUNCH, _LAUNCH_MAX + 1,
                                     directory)
-        return _check(text, numbers)
+        return _check(text, numbers, token_networks)
     except FileNotFoundError:
         return Order(None, f'{proxy_launch.LAUNCH} is not there yet')
     except OSError as error:
@@ -85,7 +90,8 @@ def read(wanted: str, identity: str, numbers: range) -> Order | None:
         os.close(directory)
 
 
-def _check(text: bytes, numbers: range) -> Order:
+def _check(text: bytes, numbers: range, token_networks: Iterable[Any]
+           ) -> Order:
     if len(text) > _LAUNCH_MAX:
         return Order(None, f'{proxy_launch.LAUNCH} has more than '
                      f'{_LAUNCH_MAX} bytes')
@@ -97,12 +103,13 @@ def _check(text: bytes, numbers: range) -> Order:
                      f'{error.why}: {error.instead}')
     except (ValueError, RecursionError) as error:
         return Order(None, f'{proxy_launch.LAUNCH} is no JSON: {error}')
-    problem = _problem(launch, numbers)
+    problem = _problem(launch, numbers, token_networks)
     return Order(None if problem else launch, problem,
                  launch['configuration_hash'])
 
 
-def _problem(launch: proxy_launch.Launch, numbers: range) -> str | None:
+def _problem(launch: proxy_launch.Launch, numbers: range,
+             token_networks: Iterable[Any]) -> str | None:
     if launch['number'] not in numbers:
         return (f'number {launch["number"]} is not of [proxy] number_min to '
                 f'number_max, {numbers[0]} to {numbers[-1]}')
@@ -112,7 +119,7 @@ def _problem(launch: proxy_launch.Launch, numbers: range) -> str | None:
         keys = [key(item) for item in launch['sockets']]
         if len(set(keys)) < len(keys):
             return f'two sockets have the same {name}'
-    return None
+    return tokens.problem(launch, token_networks)
 
 
 def configuration(wanted: str, identity: str, expected: str) -> bytes:

@@ -23,6 +23,7 @@ from octavia_xdp_provider.proxy.launcher import files
 from octavia_xdp_provider.proxy.launcher import machine as machines
 from octavia_xdp_provider.proxy.launcher import orders
 from octavia_xdp_provider.proxy.launcher import sockets
+from octavia_xdp_provider.proxy.launcher import tokens
 
 LOG = logging.getLogger(__name__)
 
@@ -70,6 +71,14 @@ class Proxy:
                 for launch in (self._wanted(), self._served()) if launch
                 if self._machine.owns(launch['number'], self.identity)
                 for member in launch['members']}
+
+    def tokens(self) -> set[tokens.Token]:
+        """Return the addresses that stand for members."""
+        served, wanted = self._served(), self._wanted()
+        # Those that move have their new tunnel at once.
+        result = {token.address: token for launch in (served, wanted) if launch
+                  for token in tokens.of(launch)}
+        return set(result.values())
 
     def addresses(self) -> set[str]:
         """Return the addresses at which it listens, or would: without it

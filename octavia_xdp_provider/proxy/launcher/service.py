@@ -31,6 +31,7 @@ from octavia_xdp_provider.proxy.launcher import namespace
 from octavia_xdp_provider.proxy.launcher import orders
 from octavia_xdp_provider.proxy.launcher import proxy
 from octavia_xdp_provider.proxy.launcher import sockets
+from octavia_xdp_provider.proxy.launcher import tokens
 
 LOG = logging.getLogger(__name__)
 
@@ -48,14 +49,15 @@ class Proxies:
     """All load balancers of the node.
 
     :param read: returns what is wanted of one, None if nothing is.
-    :param admit: called with all that HAProxy processes may connect to, and
-        all addresses of load balancers, before one starts or changes.
+    :param admit: called with all that HAProxy processes may connect to, all
+        addresses of load balancers, and all tokens, before one starts or
+        changes.
     """
 
     def __init__(self, actor: machine.Machine, failed_starts: int,
                  read: Callable[[str], orders.Order | None],
-                 admit: Callable[[set[firewall.Element], set[str]], None]
-                 ) -> None:
+                 admit: Callable[[set[firewall.Element], set[str],
+                                  set[tokens.Token]], None]) -> None:
         self._machine = actor
         self._failed_starts = failed_starts
         self._read = read
@@ -63,7 +65,8 @@ class Proxies:
         self._proxies: dict[str, proxy.Proxy] = {}
         self._due: dict[str, float] = {}
         self._complained: set[str] = set()
-        self._ways: dict[str, tuple[set[firewall.Element], set[str]]] = {}
+        self._ways: dict[str, tuple[set[firewall.Element], set[str],
+                                    set[tokens.Token]]] = {}
         self._is_admitted = False
 
     def look(self, identities: set[str], now: float) -> None:
@@ -113,7 +116,8 @@ class Proxies:
         """Have members and addresses of these admitted as they are now."""
         for identity in identities:
             known = self._proxies.get(identity)
-            ways = known and (known.elements(), known.addresses())
+            ways = known and (known.elements(), known.addresses(),
+                              known.tokens())
             if ways != self._ways.get(identity):
                 self._is_admitted = False
             if ways:
@@ -121,8 +125,11 @@ class Proxies:
             else:
                 self._ways.pop(identity, None)
         if not self._is_admitted:
-            self._admit(set().union(*(way[0] for way in self._ways.values())),
-                        set().union(*(way[1] for way in self._ways.values())))
+            ways = [way for _, way in sorted(self._ways.items())]
+            self._admit(set().union(*(way[0] for way in ways)),
+                        set().union(*(way[1] for way in ways)),
+                        tokens.unique(token for way in ways
+                                      for token in sorted(way[2])))
             self._is_admitted = True
 
     def forget(self) -> None:
@@ -145,6 +152,10 @@ class Launcher:
         self._namespace = namespace.Namespace(options.namespace)
         self._firewall = firewall.Firewall(
             self._namespace, options.number_min, options.number_max)
+        networks = option_values.networks(conf, 'proxy', 'token_networks')
+        self._tokens = tokens.Tokens(
+            self._namespace, networks,
+            os.path.join(options.run_directory, 'tokens.lock'))
         states: dict[str, proxy_launch.State] = {}
         self._monitoring = monitoring.Monitoring(
             conf, 'proxy', 'launcher_listen', metrics.Metrics(states).registry)
@@ -162,7 +173,7 @@ class Launcher:
         self._proxies = Proxies(
             self._machine, options.failed_starts,
             lambda identity: orders.read(self._files.wanted, identity,
-                                         self._numbers),
+                                         self._numbers, networks),
             self._admit)
         self._limits = options.limits
         self._program = options.haproxy
@@ -223,8 +234,11 @@ class Launcher:
                 f'[proxy] namespace: {error}') from error
         self._sockets.receive(self._monitoring.systemd.stored)
 
-    def _admit(self, elements: set[firewall.Element], addresses: set[str]
-               ) -> None:
+    def _admit(self, elements: set[firewall.Element], addresses: set[str],
+               wanted: set[tokens.Token]) -> None:
+        if not self._tokens.apply(wanted):
+            elements = {element for element in elements
+                        if not self._tokens.has(element[1])}
         self._firewall.apply(elements)
         self._namespace.set_local(addresses)
 
@@ -270,6 +284,7 @@ class Launcher:
         """Compare with the kernel's tables the next time."""
         self._namespace.forget()
         self._firewall.forget()
+        self._tokens.forget()
         self._proxies.forget()
 
     def _rescan(self, inotify: INotify, watches: dict[int, str], now: float

@@ -247,7 +247,7 @@ class Node:
             self.machine, FAILED_STARTS, self.world.order, self._admit)
         self.look()
 
-    def _admit(self, elements, addresses):
+    def _admit(self, elements, addresses, _tokens):
         self.world.admitted = elements
 
     def look(self):
