@@ -56,9 +56,12 @@ def all_wanted(document: spec.Document) -> list[findings.Wanted]:
 
 def listeners(document: spec.Document, pool_id: str) -> list[str]:
     """Return the ids of a pool's listeners, including disabled ones, which
-    may be enabled at any time."""
+    may be enabled at any time, and those that LB nodes send to it until proxy
+    nodes serve them from another pool."""
+    moving = document.get('proxies', {}).get('moving', {})
     return sorted(key for key, listener in document['listeners'].items()
-                  if listener['default_pool_id'] == pool_id)
+                  if pool_id in (listener['default_pool_id'],
+                                 moving.get(key)))
 
 
 def uses(document: spec.Document, pool_id: str) -> list[str]:

@@ -155,7 +155,9 @@ class Launcher:
         networks = option_values.networks(conf, 'proxy', 'token_networks')
         self._tokens = tokens.Tokens(
             self._namespace, networks,
-            os.path.join(options.run_directory, 'tokens.lock'))
+            os.path.join(options.run_directory, 'tokens.lock'),
+            # Beside the tables of an LB node on the same machine.
+            f'{conf.datapath.pin_directory}-proxy', conf.datapath.library)
         states: dict[str, proxy_launch.State] = {}
         self._monitoring = monitoring.Monitoring(
             conf, 'proxy', 'launcher_listen', metrics.Metrics(states).registry)

@@ -31,7 +31,6 @@ from octavia_xdp_provider.proxy.launcher import namespace
 
 LOG = logging.getLogger(__name__)
 
-PINS = '/sys/fs/bpf/octavia-xdp-proxy'
 _ENCAPSULATIONS = {'geneve': datapath.Encapsulation.GENEVE,
                    'srv6': datapath.Encapsulation.SRV6}
 
@@ -90,8 +89,7 @@ class Tokens:
     """
 
     def __init__(self, traffic: namespace.Namespace, networks: Iterable[Any],
-                 lock: str, pins: str = PINS,
-                 library: str | None = None) -> None:
+                 lock: str, pins: str, library: str | None = None) -> None:
         self._namespace = traffic
         self._networks = list(networks)
         self._lock = lock

@@ -34,7 +34,7 @@ ROOMS = {
     'node': BASE | {'node'},
     'agent': BASE | {'health', 'node', 'agent'},
     'result_handler': BASE | {'health', 'node', 'result_handler'},
-    'proxy': BASE | {'bundles', 'health', 'proxy'},
+    'proxy': BASE | {'bundles', 'health', 'node', 'proxy'},
     'ctl': BASE | {'health', 'node', 'ctl'},
     'drops': {'drops'},
     'host': BASE | {'host'},

@@ -1,48 +1,41 @@
 # SPDX-License-Identifier: Apache-2.0
 """A proxy node reaches VMs of one address behind two hypervisors by tokens.
 
-    proxy --- r === hv1 --- vm1
-              | === hv2 --- vm2
+    proxy --- r === hv1 --- vmhv1
+              | === hv2 --- vmhv2
 
 The hypervisors run the product's programs, the traffic namespace of the proxy
 has the tables that the launcher makes.
 """
 
+import http.client
 import ipaddress
 import os
 import socket
-import threading
-import uuid
 
 from lab import namespaces
-from octavia_xdp_provider.host import datapath as host_datapath
+from lab import processes
 from octavia_xdp_provider.host import types
 from octavia_xdp_provider.proxy.launcher import namespace
 from octavia_xdp_provider.proxy.launcher import tokens
-from octavia_xdp_provider.tests.functional.support import fabric
 from octavia_xdp_provider.tests.functional.support import hosts
-from octavia_xdp_provider.tests.functional.support import hypervisor
 from octavia_xdp_provider.tests.functional.support import private_node
+from octavia_xdp_provider.tests.functional.support import proxies
+from octavia_xdp_provider.tests.functional.support import token_bed
 
 PROXY, ROUTER, HYPERVISORS = 'proxy', 'r', ('hv1', 'hv2')
 NETWORKS = {PROXY: '198.51.111.', 'hv1': '198.18.20.', 'hv2': '198.18.21.'}
-TOKEN_NETWORK = ipaddress.ip_network('100.64.0.0/10')
 TOKENS = {'hv1': '100.64.0.1', 'hv2': '100.64.9.2'}
+KEYS = {'hv1': 7, 'hv2': 8}
 UNUSED = '100.64.0.77'
-FIXED, PORT = hypervisor.FIXED, hypervisor.LOCAL
 BULK = 1 << 20
-RULE = types.Rule(4, 'tcp', (PORT, PORT), f'{NETWORKS[PROXY]}0/24')
 
 
-class TestTokens(hosts.HostsCase):
+class TestTables(token_bed.HypervisorsMixin, hosts.HostsCase):
 
     def setUp(self):
         super().setUp()
-        for path in (hypervisor.LIBRARY, private_node.library_path()):
-            if not os.path.exists(path):
-                self.skipTest(f'{path} is not built (make -C datapath)')
-        if tuple(map(int, os.uname().release.split('.')[:2])) < (6, 6):
-            self.skipTest('tcx is not in this kernel')
+        self.skip_without_programs()
         self.mount_bpffs()
         self.add_hosts(ROUTER)
         namespaces.sysctl(self.lab, ROUTER, net__ipv4__ip_forward=1)
@@ -50,136 +43,71 @@ class TestTokens(hosts.HostsCase):
             self.add_behind(ROUTER, host, (f'{network}2', f'{network}1'))
             for place, link in ((host, 'eth0'), (ROUTER, host)):
                 self.fill_in(place, link, 'gro', 'off')
-        self.hosts = {name: self.hypervisor(name, key) for key, name
-                      in enumerate(HYPERVISORS, 7)}
+        self.started = {name: self.start_hypervisor(
+            name, f'{NETWORKS[name]}2', KEYS[name], TOKENS[name],
+            f'{NETWORKS[PROXY]}0/24') for name in HYPERVISORS}
         traffic = namespace.Namespace(self.lab.namespace(PROXY))
         traffic.make()
         self.tokens = tokens.Tokens(
-            traffic, [TOKEN_NETWORK], self.lock(PROXY),
-            str(self.bpffs / PROXY), private_node.library_path())
+            traffic, [ipaddress.ip_network(token_bed.TOKEN_NETWORK)],
+            self.lock(PROXY), str(self.bpffs / PROXY),
+            private_node.library_path())
 
-    def hypervisor(self, name, key):
-        """Return the datapath of a hypervisor with a VM that answers."""
-        vm, port = f'vm{name}', str(uuid.UUID(int=key << 96))
-        self.add_hosts(vm)
-        namespaces.veth(self.lab, (name, 'tap0'), (vm, 'eth0'))
-        namespaces.address(self.lab, vm, 'eth0', f'{FIXED}/24')
-        self.fill_in(vm, 'eth0', 'gro', 'off')
-        self.ip(vm, 'route', 'add', 'default', 'via',
-                hypervisor.SUBNET_GATEWAY)
-        self.ip(vm, 'neigh', 'add', hypervisor.SUBNET_GATEWAY, 'dev', 'eth0',
-                'lladdr', hypervisor.ROUTER_MAC)
-        self.answer(vm, name)
-        folder, library = str(self.bpffs / name), str(hypervisor.LIBRARY)
-        host_datapath.Datapath.create(folder, types.Sizes(
-            64, 8, 4096, 4096), library)
-        self.addCleanup(host_datapath.Datapath.remove, folder, library)
-        host = host_datapath.Datapath(folder, library)
-        self.addCleanup(host.close)
-        with namespaces.inside(self.lab, name):
-            nic, tap = map(socket.if_nametoindex, ('eth0', 'tap0'))
-            host.set_settings(types.Settings(nic, f'{NETWORKS[name]}2'))
-            host.set_networks(['198.18.0.0/24'])
-            host.set_proxies([f'{NETWORKS[PROXY]}0/24'])
-            host.set_port(types.Port(port, tap), (RULE,))
-            host.set_entry(types.Entry(
-                key, port, TOKENS[name], PORT, FIXED, PORT, 'tcp',
-                self.mac(vm, 'eth0'), hypervisor.ROUTER_MAC, 1400))
-            for hook, index in ((types.Hook.NIC, nic),
-                                (types.Hook.TAP_IN, tap),
-                                (types.Hook.TAP_OUT, tap)):
-                host.attach(hook, index)
-        self.port_of = {**getattr(self, 'port_of', {}), name: (port, tap)}
-        return host
-
-    def answer(self, vm, name):
-        """Let a VM answer each connection with a name and what it got."""
-        with namespaces.inside(self.lab, vm):
-            server = socket.create_server((FIXED, PORT))
-        self.addCleanup(server.close)
-
-        def serve():
-            while True:
-                try:
-                    accepted, _ = server.accept()
-                except OSError:
-                    return
-                with accepted:
-                    data = b''
-                    while len(data) < BULK and (part := accepted.recv(65536)):
-                        data += part
-                    accepted.sendall(name.encode() + data)
-        threading.Thread(target=serve, daemon=True).start()
-        self.addCleanup(server.shutdown, socket.SHUT_RDWR)
-
-    def ask(self, token, size=BULK, timeout=30):
-        """Return what the VM behind a token answers."""
-        data = os.urandom(size)
+    def ask(self, token):
+        """Return which VM is behind a token; as much as it is sent comes
+        back."""
+        data = os.urandom(BULK)
         with namespaces.inside(self.lab, PROXY):
-            client = socket.socket()
-        with client:
-            client.settimeout(timeout)
-            client.connect((token, PORT))
-            client.sendall(data)
-            client.shutdown(socket.SHUT_WR)
-            got = b''
-            while part := client.recv(65536):
-                got += part
-        self.assertEqual(data, got[-size:])
-        return got[:-size].decode()
-
-    def token(self, name, key, at=None):
-        return tokens.Token(TOKENS[name], FIXED, f'{NETWORKS[at or name]}2',
-                            'geneve', key)
-
-    def wanted(self):
-        return {self.token('hv1', 7), self.token('hv2', 8)}
+            connection = socket.create_connection((token, token_bed.PORT), 30)
+        with connection:
+            client = http.client.HTTPConnection(token)
+            client.sock = connection
+            client.request('POST', '/', data)
+            answer = client.getresponse()
+            self.assertEqual(data, answer.read())
+            return answer.headers['X-Name']
 
     def refused(self, token):
         with namespaces.inside(self.lab, PROXY):
             client = socket.socket()
         with client:
             client.settimeout(1)
-            self.assertRaises(OSError, client.connect, (token, PORT))
+            self.assertRaises(OSError, client.connect, (token, token_bed.PORT))
+
+    def token(self, name, key, at=None):
+        return tokens.Token(TOKENS[name], token_bed.FIXED,
+                            f'{NETWORKS[at or name]}2', 'geneve', key)
+
+    def wanted(self):
+        return {self.token(name, key) for name, key in KEYS.items()}
+
+    def nft(self, *words):
+        return processes.run(self.lab, ROUTER, ['nft', *words]).stdout
 
     def test_equal_addresses_of_two_tenants_are_told_apart(self):
+        self.nft('add table ip t; add chain ip t seen { type filter hook '
+                 'prerouting priority raw; }; add rule ip t seen ip daddr '
+                 f'{token_bed.TOKEN_NETWORK} counter')
         self.assertTrue(self.tokens.apply(self.wanted()))
         for name, token in TOKENS.items():
             self.assertEqual(name, self.ask(token))
-        # nothing to no token reaches the router
-        before = self.packets_to(UNUSED)
         self.refused(UNUSED)
-        self.assertEqual(before, self.packets_to(UNUSED))
-
-    def packets_to(self, token):
-        """Return how many packets to a token the router has received."""
-        listed = fabric.command('ip', 'netns', 'exec',
-                                self.lab.namespace(ROUTER), 'nft', 'list',
-                                'ruleset')
-        if 'seen' not in listed:
-            fabric.command(
-                'ip', 'netns', 'exec', self.lab.namespace(ROUTER), 'nft',
-                'add table ip seen; add chain ip seen in { type filter hook '
-                f'prerouting priority raw; }}; add rule ip seen in ip daddr '
-                f'{TOKEN_NETWORK} counter')
-            return self.packets_to(token)
-        words = listed.split()
-        return int(words[words.index('packets') + 1])
+        # No packet to such an address has reached the fabric.
+        self.assertIn('packets 0 ', self.nft('list', 'table', 'ip', 't'))
 
     def test_rules_of_the_port_decide(self):
         self.tokens.apply(self.wanted())
         self.assertEqual('hv1', self.ask(TOKENS['hv1']))
-        self.hosts['hv1'].set_port(types.Port(*self.port_of['hv1']), ())
+        host, port, tap = self.started['hv1']
+        host.set_port(types.Port(port, tap), ())
         self.refused(TOKENS['hv1'])
         self.assertEqual('hv2', self.ask(TOKENS['hv2']))
 
     def test_a_token_may_move(self):
         self.tokens.apply({self.token('hv1', 7)})
         self.assertEqual('hv1', self.ask(TOKENS['hv1']))
-        port, _ = self.port_of['hv2']
-        self.hosts['hv2'].set_entry(types.Entry(
-            9, port, TOKENS['hv1'], PORT, FIXED, PORT, 'tcp',
-            self.mac('vmhv2', 'eth0'), hypervisor.ROUTER_MAC, 1400))
+        host, port, _ = self.started['hv2']
+        host.set_entry(self.entry('vmhv2', port, 9, TOKENS['hv1']))
         self.tokens.apply({self.token('hv1', 9, 'hv2')})
         self.assertEqual('hv2', self.ask(TOKENS['hv1']))
 
@@ -189,3 +117,45 @@ class TestTokens(hosts.HostsCase):
         self.assertTrue(self.tokens.apply({self.token('hv2', 8)}))
         self.assertEqual('hv2', self.ask(TOKENS['hv2']))
         self.refused(TOKENS['hv1'])
+
+
+class TestLauncher(token_bed.HypervisorsMixin, proxies.ProxiesCase):
+    """A hypervisor beside the proxy node."""
+
+    @property
+    def options(self):
+        return (f'token_networks = {token_bed.TOKEN_NETWORK}\n[datapath]\n'
+                f'pin_directory = {self.bpffs}/node\n'
+                f'library = {private_node.library_path()}\n')
+
+    def setUp(self):
+        super().setUp()
+        self.skip_without_programs()
+        self.mount_bpffs()
+        self.add_hosts('hv1')
+        self.cable(('hv1', 'eth0', '198.18.20.2'),
+                   (PROXY, 'hv1', '198.18.20.1'))
+        for host, link in (('hv1', 'eth0'), (PROXY, 'hv1')):
+            self.fill_in(host, link, 'gro', 'off')
+        self.ip('hv1', 'route', 'add', 'default', 'via', '198.18.20.1')
+        self.ip(PROXY, 'route', 'add', token_bed.TOKEN_NETWORK, 'via',
+                '198.18.20.2')
+        self.start_hypervisor('hv1', '198.18.20.2', 7, TOKENS['hv1'],
+                              '198.18.20.0/24')
+
+    def wanted(self):
+        return [{'address': TOKENS['hv1'], 'member': token_bed.FIXED,
+                 'tunnel': {'address': '198.18.20.2',
+                            'encapsulation': 'geneve', 'key': 7}}]
+
+    def test_haproxy_serves_a_vm_and_goes_on_without_the_launcher(self):
+        self.start_launcher()
+        self.serve(proxies.configuration(member=TOKENS['hv1']),
+                   members=(TOKENS['hv1'],), tokens=self.wanted())
+        self.assertEqual((200, 'one'), self.get())
+        self.kill_launcher()
+        self.assertEqual((200, 'one'), self.get())
+        self.start_launcher()
+        self.serve(proxies.configuration('two', TOKENS['hv1']),
+                   members=(TOKENS['hv1'],), tokens=self.wanted())
+        self.assertEqual((200, 'two'), self.get())

@@ -63,6 +63,21 @@ class TestPlans(base.TestCase):
             {'address': '198.18.0.2', 'port': 8002}],
             self.plan(document).launch['members'])
 
+    def test_token_takes_the_place_of_a_members_address(self):
+        token, tunnel = '100.64.0.1', {
+            'address': '198.18.20.1', 'encapsulation': 'geneve', 'key': 7}
+        plan = self.plan(documents.web(members={
+            'vm': documents.member('10.0.0.5', token=token, tunnel=tunnel),
+            'host': documents.member('198.18.0.1')}))
+        proxy_launch.LAUNCH_SHAPE.check(plan.launch)
+        self.assertEqual([{'address': token, 'port': 80},
+                          {'address': '198.18.0.1', 'port': 80}],
+                         plan.launch['members'])
+        self.assertEqual([{'address': token, 'member': '10.0.0.5',
+                           'tunnel': tunnel}], plan.launch['tokens'])
+        self.assertIn(b' 100.64.0.1:80 ', plan.configuration)
+        self.assertNotIn(b'10.0.0.5', plan.configuration)
+
     def test_nothing_runs_without_a_listener_that_takes_connections(self):
         for document in (documents.document(),
                          node.document(admin_state_up=False),

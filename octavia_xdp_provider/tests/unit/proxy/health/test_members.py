@@ -87,6 +87,15 @@ class TestPlan(base.TestCase):
             check, = self.plan(given).file['checks']
             self.assertNotIn('proxy_protocol', check)
 
+    def test_vm_behind_a_hypervisor_is_probed_by_its_token(self):
+        given = document('a', tls_enabled=True)
+        given['pools'][WEBS]['members'][documents.uuid_of('a')].update(
+            token='100.64.0.1', monitor_address='198.18.0.1', tunnel={
+                'address': '198.18.20.1', 'encapsulation': 'srv6', 'key': 7})
+        check, = self.plan(given).file['checks']
+        self.assertEqual(('https', '100.64.0.1', 80), tuple(
+            check[name] for name in ('type', 'address', 'port')))
+
     def test_what_is_off_is_not_probed(self):
         for change in (
                 lambda given: given.update(admin_state_up=False),

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files of the agent, which may have been taken over."""
 
+import ipaddress
 import json
 import os
 import pathlib
@@ -42,6 +43,19 @@ class TestOrders(OrdersCase):
                          self.read())
         self.assertIsNone(orders.read(self.top, world.identity_of(2),
                                       NUMBERS))
+
+    def test_token_outside_of_the_networks_is_refused(self):
+        network = ipaddress.ip_network('100.64.0.0/10')
+        wanted = self.write(tokens=[{
+            'address': '100.64.0.1', 'member': '10.0.0.5', 'tunnel': {
+                'address': '198.18.20.1', 'encapsulation': 'geneve',
+                'key': 7}}])
+        self.assertEqual(wanted, orders.read(
+            self.top, ID, NUMBERS, [network]).launch)
+        for networks in ([], [ipaddress.ip_network('100.65.0.0/16')]):
+            order = orders.read(self.top, ID, NUMBERS, networks)
+            self.assertIsNone(order.launch)
+            self.assertIn('token_networks', order.problem)
 
     def test_unusable_values_are_named(self):
         sockets = world.launch(1, HASH, [80, 81])['sockets']
