@@ -110,9 +110,9 @@ class Entry(TypedDict):
     (24 bits) or the last 32 bits of a SID; unique on the hypervisor.
     ``address`` and ``port``: the member's own; ``vip``, ``vip_port``: the
     listener's, of the same IP version. ``gateway_mac``: source MAC address
-    of the packets that the VM receives. ``judged_as``: only of an entry of
-    proxy nodes, whose ``vip`` is a token and whose ``listener_id`` is a pool's:
-    the VIP as whose packets the port's rules judge those of proxies.
+    of the packets that the VM receives. ``judged_as``: only in entries of
+    proxy nodes, whose ``vip`` is a token and whose ``listener_id`` is a
+    pool's: the VIP that rules have to admit, in place of the proxies.
     """
 
     key: fields.TunnelKey

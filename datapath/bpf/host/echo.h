@@ -47,7 +47,7 @@ __noinline int echo_in(const struct host_packet *packet, __u32 place)
 	if (!packet || !fill(&in, place))
 		return HOST_DROP_INTERNAL;
 	client = packet->transport.source;
-	if (!is_in_networks(&client))
+	if (!find_network(&client))
 		return HOST_DROP_MISMATCH;
 	tag = tag_of_echo(packet, &client, &in.entry->fixed, in.port->ifindex);
 	state = new_state(place, packet->source_port, in.port->generation, now,

@@ -72,19 +72,23 @@ class Tokens:
         :param draw: returns a random number below its argument.
         """
         networks = self._of(ipaddress.ip_address(address).version)
-        sizes = [network.num_addresses - 2 for network in networks]
+        size = sum(network.num_addresses - 2 for network in networks)
         if sum(self._has(token, address) for token in keys.tokens()
-               ) >= sum(sizes):
+               ) >= size:
             return None
         while True:
-            place = draw(sum(sizes))
-            for network, size in zip(networks, sizes, strict=True):
-                if place < size:
-                    break
-                place -= size
-            token = str(network[place + 1])
+            token = _at(networks, draw(size))
             if token not in keys.tokens():
                 return token
+
+
+def _at(networks: list[Any], place: int) -> str:
+    """Return the address at a place among all that can be tokens."""
+    for network in networks:
+        if place < network.num_addresses - 2:
+            return str(network[place + 1])
+        place -= network.num_addresses - 2
+    raise IndexError(place)
 
 
 def is_proxied(document: spec.Document, pool_id: str) -> bool:

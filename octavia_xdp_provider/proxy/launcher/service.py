@@ -125,10 +125,11 @@ class Proxies:
             else:
                 self._ways.pop(identity, None)
         if not self._is_admitted:
-            ways = [way for _, way in sorted(self._ways.items())]
-            self._admit(set().union(*(way[0] for way in ways)),
-                        set().union(*(way[1] for way in ways)),
-                        tokens.unique(token for way in ways
+            # The first of those that claim a token has it.
+            admitted = [way for _, way in sorted(self._ways.items())]
+            self._admit(set().union(*(way[0] for way in admitted)),
+                        set().union(*(way[1] for way in admitted)),
+                        tokens.unique(token for way in admitted
                                       for token in sorted(way[2])))
             self._is_admitted = True
 

@@ -31,6 +31,7 @@ from octavia_xdp_provider.proxy.launcher import namespace
 
 LOG = logging.getLogger(__name__)
 
+_ROUTES_MAX = 8
 _ENCAPSULATIONS = {'geneve': datapath.Encapsulation.GENEVE,
                    'srv6': datapath.Encapsulation.SRV6}
 
@@ -141,25 +142,28 @@ class Tokens:
 
     def _apply(self, tokens: set[Token]) -> None:
         with self._opened() as node, self._namespace.entered():
-            sources = self._sources(tokens)
             node.set_token_networks([str(network)
                                      for network in self._networks])
-            node.set_node(datapath.NodeSettings(*sources))
+            node.set_node(datapath.NodeSettings(
+                _source(4, tokens), _source(6, tokens)))
             node.set_probes(_table(tokens, node.probes(), node.probe_marks))
             for index, name in socket.if_nameindex():
                 if name != 'lo':
                     node.attach_probe(index)
 
-    def _sources(self, tokens: Set[Token]) -> list[str | None]:
-        """Return the node's own IPv4 and IPv6 address for tunnels."""
-        sources: list[str | None] = []
-        for version in (4, 6):
-            end = min((token.end for token in tokens if ipaddress.ip_address(
-                token.end).version == version), default=None)
-            routes = [] if end is None else json.loads(namespace.run(
-                ['ip', '-j', 'route', 'get', end]))
-            sources.append(routes[0].get('prefsrc') if routes else None)
-        return sources
+
+def _source(version: int, tokens: Set[Token]) -> str | None:
+    """Return the address of this namespace for tunnels of an IP version, if
+    there are any."""
+    ends = {token.end for token in tokens
+            if ipaddress.ip_address(token.end).version == version}
+    # The first ones may be unreachable.
+    for end in sorted(ends)[:_ROUTES_MAX]:
+        with contextlib.suppress(namespace.Failure):
+            route = json.loads(namespace.run(['ip', '-j', 'route', 'get',
+                                              end]))[0]
+            return str(route['prefsrc'])
+    return None
 
 
 def _table(tokens: Set[Token], held: Mapping[int, datapath.ProbeTarget],

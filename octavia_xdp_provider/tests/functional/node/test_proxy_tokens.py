@@ -49,7 +49,7 @@ class TestTables(token_bed.HypervisorsMixin, hosts.HostsCase):
         traffic = namespace.Namespace(self.lab.namespace(PROXY))
         traffic.make()
         self.tokens = tokens.Tokens(
-            traffic, [ipaddress.ip_network(token_bed.TOKEN_NETWORK)],
+            traffic, [ipaddress.ip_network(token_bed.NETWORK)],
             self.lock(PROXY), str(self.bpffs / PROXY),
             private_node.library_path())
 
@@ -87,7 +87,7 @@ class TestTables(token_bed.HypervisorsMixin, hosts.HostsCase):
     def test_equal_addresses_of_two_tenants_are_told_apart(self):
         self.nft('add table ip t; add chain ip t seen { type filter hook '
                  'prerouting priority raw; }; add rule ip t seen ip daddr '
-                 f'{token_bed.TOKEN_NETWORK} counter')
+                 f'{token_bed.NETWORK} counter')
         self.assertTrue(self.tokens.apply(self.wanted()))
         for name, token in TOKENS.items():
             self.assertEqual(name, self.ask(token))
@@ -102,6 +102,11 @@ class TestTables(token_bed.HypervisorsMixin, hosts.HostsCase):
         host.set_port(types.Port(port, tap), ())
         self.refused(TOKENS['hv1'])
         self.assertEqual('hv2', self.ask(TOKENS['hv2']))
+
+    def test_vm_is_probed_by_ping(self):
+        self.tokens.apply(self.wanted())
+        processes.run(self.lab, PROXY, ['ping', '-c', '1', '-W', '10',
+                                        TOKENS['hv1']])
 
     def test_a_token_may_move(self):
         self.tokens.apply({self.token('hv1', 7)})
@@ -124,7 +129,7 @@ class TestLauncher(token_bed.HypervisorsMixin, proxies.ProxiesCase):
 
     @property
     def options(self):
-        return (f'token_networks = {token_bed.TOKEN_NETWORK}\n[datapath]\n'
+        return (f'token_networks = {token_bed.NETWORK}\n[datapath]\n'
                 f'pin_directory = {self.bpffs}/node\n'
                 f'library = {private_node.library_path()}\n')
 
@@ -138,7 +143,7 @@ class TestLauncher(token_bed.HypervisorsMixin, proxies.ProxiesCase):
         for host, link in (('hv1', 'eth0'), (PROXY, 'hv1')):
             self.fill_in(host, link, 'gro', 'off')
         self.ip('hv1', 'route', 'add', 'default', 'via', '198.18.20.1')
-        self.ip(PROXY, 'route', 'add', token_bed.TOKEN_NETWORK, 'via',
+        self.ip(PROXY, 'route', 'add', token_bed.NETWORK, 'via',
                 '198.18.20.2')
         self.start_hypervisor('hv1', '198.18.20.2', 7, TOKENS['hv1'],
                               '198.18.20.0/24')

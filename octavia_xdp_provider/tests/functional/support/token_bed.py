@@ -16,7 +16,8 @@ from octavia_xdp_provider.tests.functional.support import private_node
 
 # All VMs have one address.
 FIXED, PORT = hypervisor.FIXED, 80
-TOKEN_NETWORK = '100.64.0.0/10'
+# Of all tokens.
+NETWORK = '100.64.0.0/10'
 
 
 class _Answers(http.server.BaseHTTPRequestHandler):

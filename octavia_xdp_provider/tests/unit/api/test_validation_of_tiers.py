@@ -85,9 +85,9 @@ class TestTiers(base.TestCase):
         checked = document(flavor={'zero_touch': 'required'})
         tunnel = {'address': '198.18.20.1', 'encapsulation': 'geneve',
                   'key': 7}
-        checked['pools'][WEBS]['members'][MEMBER].update(
-            address='10.0.0.5', token='100.64.0.1',
-            tunnel={**tunnel, 'mtu': 1442})
+        checked['pools'][WEBS]['members'][MEMBER].update({
+            'address': '10.0.0.5', 'token': '100.64.0.1',
+            'tunnel': {**tunnel, 'mtu': 1442}})
         validation.validate(checked)
         sent = views.for_proxy(checked)['pools'][WEBS]['members'][MEMBER]
         self.assertEqual(('10.0.0.5', '100.64.0.1', tunnel),

@@ -89,9 +89,10 @@ class TestPlan(base.TestCase):
 
     def test_vm_behind_a_hypervisor_is_probed_by_its_token(self):
         given = document('a', tls_enabled=True)
-        given['pools'][WEBS]['members'][documents.uuid_of('a')].update(
-            token='100.64.0.1', monitor_address='198.18.0.1', tunnel={
-                'address': '198.18.20.1', 'encapsulation': 'srv6', 'key': 7})
+        given['pools'][WEBS]['members'][documents.uuid_of('a')].update({
+            'token': '100.64.0.1', 'monitor_address': '198.18.0.1',
+            'tunnel': {'address': '198.18.20.1', 'encapsulation': 'srv6',
+                       'key': 7}})
         check, = self.plan(given).file['checks']
         self.assertEqual(('https', '100.64.0.1', 80), tuple(
             check[name] for name in ('type', 'address', 'port')))
