@@ -21,13 +21,8 @@ M1, M2 = map(hypervisors.uuid, (13, 14))
 VIP_GROUP = hypervisors.uuid(91)
 
 
-class TestTokens(hypervisors.ZeroTouchTestCase):
-
-    OPTIONS = hypervisors.OPTIONS + f'''
-proxy_networks = {PROXIES}
-[proxy]
-token_networks = {TOKENS}
-'''
+class ProxiedCase(hypervisors.ZeroTouchTestCase):
+    """Load balancers with a listener of HTTP."""
 
     def create(self, key=LB, **more):
         tree = self.tree()
@@ -57,6 +52,31 @@ token_networks = {TOKENS}
         """Return the members in the document for proxy nodes."""
         return views.for_proxy(self.row(key).document)['pools'][POOL][
             'members']
+
+
+class TestWithoutTokens(ProxiedCase):
+
+    MODE = 'preferred'
+
+    def test_members_of_proxied_pools_are_reached_at_their_addresses(self):
+        self.create()
+        self.converge()
+        self.assertEqual(set(hypervisors.ADDRESSES.values()), {
+            member['address'] for member in self.sent().values()})
+        self.assertFalse(any('token' in member
+                             for member in self.sent().values()))
+        self.assertEqual({'direct'}, {
+            way.way for way in self.store.ways.select(LB)})
+        self.assertEqual(set(), self.hv1.keys())
+
+
+class TestTokens(ProxiedCase):
+
+    OPTIONS = hypervisors.OPTIONS + f'''
+proxy_networks = {PROXIES}
+[proxy]
+token_networks = {TOKENS}
+'''
 
     def entries(self, host):
         return {entry['member_id']: entry for row in host.held.values()

@@ -216,17 +216,6 @@ class TestPreferred(hypervisors.ZeroTouchTestCase):
         self.assertEqual('direct', self.ways()['m1'].way)
         self.assertIn('no port', self.ways()['m1'].reason)
 
-    def test_members_of_proxied_pools_are_reached_at_their_addresses(self):
-        tree = self.tree()
-        tree['listeners']['listener']['protocol'] = 'HTTP'
-        tree['pools']['pool']['protocol'] = 'HTTP'
-        self.store.load_balancers.create(spec.document('lb', tree))
-        self.converge()
-        self.assertEqual({'m1': 'direct', 'm2': 'direct'}, {
-            key: way.way for key, way in self.ways().items()})
-        self.assertIn('proxy nodes', self.ways()['m1'].reason)
-        self.assertEqual(set(), self.hv1.keys())
-
     @staticmethod
     def on_80(document):
         document['pools']['pool']['members']['m1']['protocol_port'] = 80
