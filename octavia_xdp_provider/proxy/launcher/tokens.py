@@ -57,10 +57,15 @@ def problem(launch: proxy_launch.Launch, networks: Iterable[Any]
             ) -> str | None:
     """Return why a load balancer cannot have its tokens, or None.
 
-    Packets to another address would leave as they are.
+    Packets to another address would leave as they are, and what the datapath
+    refuses would concern all load balancers.
     """
     known = list(networks)
     for token in launch.get('tokens', ()):
+        tunnel = token['tunnel']
+        if tunnel['encapsulation'] == 'geneve' and tunnel['key'] >> 24:
+            return (f'token {token["address"]} has key {tunnel["key"]}, which '
+                    'is more than the 24 bits of Geneve')
         if not any(ipaddress.ip_address(token['address']) in network
                    for network in known):
             return (f'token {token["address"]} is not of [proxy] '

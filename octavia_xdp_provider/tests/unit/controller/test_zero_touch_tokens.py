@@ -182,6 +182,39 @@ token_networks = {TOKENS}
         self.converge()
         self.assertEqual([], self.rules())
 
+    def test_keys_of_a_pool_that_proxies_take_over_are_kept(self):
+        tree = self.tree()
+        listener = {**tree['listeners'].popitem()[1], 'protocol': 'TCP'}
+        members = tree['pools'].popitem()[1]['members']
+        other = hypervisors.uuid(30)
+        self.create(listeners={LISTENER: {**listener,
+                                          'default_pool_id': POOL}},
+                    pools={POOL: {
+                        'protocol': 'TCP', 'lb_algorithm': 'SOURCE_IP_PORT',
+                        'members': {M1: members['m1']}},
+                        other: {
+                        'protocol': 'PROXY', 'lb_algorithm': 'ROUND_ROBIN',
+                        'members': {M2: members['m2']}}})
+        self.converge()
+        key = self.entries(self.hv1)[M1]['key']
+
+        def move(document):
+            document['listeners'][LISTENER]['default_pool_id'] = other
+            document['proxies'] = {'nodes': {}, 'listeners': [],
+                                   'moving': {LISTENER: POOL}}
+            return document
+
+        def settle(document):
+            document['moved'] = {LISTENER: {
+                'at': self.now, 'pool': document['pools'][POOL]}}
+            document['proxies']['moving'] = {}
+            return document
+        for step in (move, settle):
+            self.store.load_balancers.change(LB, step)
+            self.converge()
+            self.assertEqual(key, self.entries(self.hv1)[M1]['key'])
+        self.assertIn('judged_as', self.entries(self.hv1)[M2])
+
     def test_missing_agent_is_the_members_error(self):
         self.ports[0] = hypervisors.port('m1', **{'binding:host_id': 'hv9'})
         self.create()

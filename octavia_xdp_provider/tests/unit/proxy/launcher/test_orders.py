@@ -57,6 +57,18 @@ class TestOrders(OrdersCase):
             self.assertIsNone(order.launch)
             self.assertIn('token_networks', order.problem)
 
+    def test_key_that_geneve_has_no_room_for_is_refused(self):
+        network = ipaddress.ip_network('100.64.0.0/10')
+        for encapsulation, key, is_taken in (
+                ('geneve', (1 << 24) - 1, True), ('geneve', 1 << 24, False),
+                ('srv6', 1 << 24, True)):
+            self.write(tokens=[{
+                'address': '100.64.0.1', 'member': '10.0.0.5', 'tunnel': {
+                    'address': '2001:db8:1::', 'key': key,
+                    'encapsulation': encapsulation}}])
+            order = orders.read(self.top, ID, NUMBERS, [network])
+            self.assertEqual(is_taken, order.launch is not None, order)
+
     def test_unusable_values_are_named(self):
         sockets = world.launch(1, HASH, [80, 81])['sockets']
         for changed, expected in (
