@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Servers that insist on the header of the PROXY protocol, and read it as
-//! `proxy-protocol.txt` of `HAProxy` has a receiver do.
+//! `HAProxy`'s specification of the PROXY protocol has a receiver do.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

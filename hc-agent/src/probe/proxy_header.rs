@@ -2,8 +2,8 @@
 //! The header of the PROXY protocol that comes before anything else a probe sends. A
 //! server that expects it answers nothing without it.
 //!
-//! The format is that of `HAProxy`'s `proxy-protocol.txt`, sections 2.1 and 2.2, for
-//! connections that the sender opens for itself.
+//! The format is that of `HAProxy`'s specification of the PROXY protocol, sections
+//! 2.1 and 2.2, for connections that the sender opens for itself.
 
 use std::borrow::Cow;
 use std::net::SocketAddr;

@@ -140,8 +140,8 @@ class TestOddInput(api.ApiTestCase):
         for kind, key in ('listener', listener.id), ('pool', pool.id):
             self.update(self.balancer.id, kind, key, tls_ciphers=None,
                         tls_versions=None)
-            status, answer = self.request(
-                'put', self.path(kind, None, key), kind,
-                tls_ciphers='AES128-SHA')
-            self.assertEqual(501, status, answer)
-            self.assertIn("option 'tls_ciphers'", str(answer))
+        status, answer = self.request(
+            'put', self.path('listener', None, listener.id), 'listener',
+            tls_ciphers='AES128-SHA')
+        self.assertEqual(501, status, answer)
+        self.assertIn("option 'tls_ciphers'", str(answer))

@@ -27,7 +27,7 @@ OPTIONAL = {'name', 'project_id', 'subnet_id', 'vip_port_id',
             'tunnel', 'key', 'keys', 'additional_keys', 'mtu', 'way',
             'takes_alternative', 'patience', 'announcing'}
 # Fields about proxies.
-OF_PROXIES = {'proxies', 'moved', 'leaving', 'cookie_name'}
+OF_PROXIES = {'proxies', 'moved', 'leaving', 'cookie_name', 'token'}
 METADATA = ('flavor',), ('availability_zone',)
 
 
