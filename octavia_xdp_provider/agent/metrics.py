@@ -18,20 +18,15 @@ from octavia_xdp_provider.process.agents import worker as agent_worker
 LOG = logging.getLogger(__name__)
 
 PREFIX = 'octavia_xdp_agent_'
-# Bounds of the histogram of passes, in seconds.
-BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
 Families = Iterator[prometheus_client.Metric]
 
 
-class Metrics(metrics.Metrics):
+class Metrics(metrics.NodeMetrics):
 
     def __init__(self, registry: prometheus_client.CollectorRegistry
                  ) -> None:
-        super().__init__(PREFIX, BUCKETS, registry)
-        self._failures = prometheus_client.Counter(
-            PREFIX + 'rpc_failures', 'Talks with the controller, and '
-            'heartbeats, that failed', ['kind'], registry=registry)
+        super().__init__(PREFIX, registry)
         self._transitions = prometheus_client.Counter(
             PREFIX + 'health_transitions', 'Members whose health has changed '
             'in the tables', ['to'], registry=registry)
@@ -44,13 +39,8 @@ class Metrics(metrics.Metrics):
             'a service of it, went on without the earlier owners of its '
             'slots, because it forwarded packets before they were known',
             registry=registry)
-        for kind in ('link', 'heartbeat'):
-            self._failures.labels(kind)
         for state in ('up', 'down', 'unknown'):
             self._transitions.labels(state)
-
-    def failed(self, kind: str) -> None:
-        self._failures.labels(kind).inc()
 
     def announced_without_peers(self) -> None:
         """See peers_wait.PeersWait."""

@@ -9,8 +9,6 @@ from collections.abc import Callable
 import dataclasses
 import time
 
-from oslo_log import log as logging
-
 from octavia_xdp_provider.contracts import host_spec
 from octavia_xdp_provider.host import datapath
 from octavia_xdp_provider.host import facts as facts_module
@@ -22,8 +20,6 @@ from octavia_xdp_provider.host import settings as settings_module
 from octavia_xdp_provider.host import watch as watch_module
 from octavia_xdp_provider.process.agents import wanted as wanted_state
 from octavia_xdp_provider.process.agents import worker
-
-LOG = logging.getLogger(__name__)
 
 # Seconds between two ticks of the datapath, which free expired flows.
 TICK_S = 2.0
@@ -119,11 +115,3 @@ class Worker(worker.Worker):
         if (news or settings != before
                 or self._reconciler.held is not held):
             self._notify()
-
-    def _log_problems(self, problems: list[str]) -> None:
-        for problem in problems:
-            if problem not in self.problems:
-                LOG.error('%s', problem)
-        for problem in self.problems:
-            if problem not in problems:
-                LOG.info('Solved: %s', problem)

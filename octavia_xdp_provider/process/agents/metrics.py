@@ -9,6 +9,9 @@ from typing import Any
 import prometheus_client
 from prometheus_client import core
 
+# Bounds of the histogram of a node's passes, in seconds.
+NODE_BOUNDS_S = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+
 
 class Metrics:
     """Counters of passes and of failed calls. Thread-safe.
@@ -39,6 +42,22 @@ class Metrics:
         :param kind: "link" or "heartbeat".
         """
         raise NotImplementedError
+
+
+class NodeMetrics(Metrics):
+    """Metrics of agents that call controllers as nodes do."""
+
+    def __init__(self, prefix: str,
+                 registry: prometheus_client.CollectorRegistry) -> None:
+        super().__init__(prefix, NODE_BOUNDS_S, registry)
+        self._failures = prometheus_client.Counter(
+            prefix + 'rpc_failures', 'Talks with the controller, and '
+            'heartbeats, that failed', ['kind'], registry=registry)
+        for kind in ('link', 'heartbeat'):
+            self._failures.labels(kind)
+
+    def failed(self, kind: str) -> None:
+        self._failures.labels(kind).inc()
 
 
 class Collector:

@@ -146,3 +146,12 @@ class Worker:
         with self._done:
             self.result = result
             self._done.notify_all()
+
+    def _log_problems(self, problems: list[str]) -> None:
+        """Log what differs from ``problems``, before they are replaced."""
+        for problem in problems:
+            if problem not in self.problems:
+                LOG.error('%s', problem)
+        for problem in self.problems:
+            if problem not in problems:
+                LOG.info('Solved: %s', problem)

@@ -10,23 +10,6 @@ from octavia_xdp_provider.process.agents import metrics
 from octavia_xdp_provider.proxy.agent import worker as agent_worker
 
 PREFIX = 'octavia_xdp_proxy_agent_'
-# Bounds of the histogram of passes, in seconds.
-BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
-
-
-class Metrics(metrics.Metrics):
-
-    def __init__(self, registry: prometheus_client.CollectorRegistry
-                 ) -> None:
-        super().__init__(PREFIX, BUCKETS, registry)
-        self._failures = prometheus_client.Counter(
-            PREFIX + 'rpc_failures', 'Talks with the controller, and '
-            'heartbeats, that failed', ['kind'], registry=registry)
-        for kind in ('link', 'heartbeat'):
-            self._failures.labels(kind)
-
-    def failed(self, kind: str) -> None:
-        self._failures.labels(kind).inc()
 
 
 class Collector(metrics.Collector):

@@ -30,6 +30,7 @@ LOG = logging.getLogger(__name__)
 _SERVED: tuple[Literal['configuration_hash', 'certificates'], ...] = (
     'configuration_hash', 'certificates')
 
+
 @dataclasses.dataclass
 class _Known:
     """A load balancer that is wanted.
@@ -261,7 +262,6 @@ class Reconciler:
         return {'generation': generation, 'members': members,
                 'announced': False,
                 'error': error and _shortened(error)}
-
 
     def _served(self, key: str, newest: int) -> int:
         """Return the generation that was served when the last agent ended, if

@@ -15,6 +15,7 @@ import oslo_messaging
 from octavia_xdp_provider.contracts import rpc
 from octavia_xdp_provider.process.agents import fetching
 from octavia_xdp_provider.process.agents import heartbeat
+from octavia_xdp_provider.process.agents import metrics as agent_metrics
 from octavia_xdp_provider.process.agents import reporting
 from octavia_xdp_provider.process.agents import reports
 from octavia_xdp_provider.process.agents import service
@@ -64,7 +65,7 @@ class ProxyAgent(service.Agent):
         self._files = run_directory.RunDirectory(conf)
         self._files.make()
         registry, loops = self._monitoring.registry, self._monitoring.loops
-        self.metrics = metrics.Metrics(registry)
+        self.metrics = agent_metrics.NodeMetrics(metrics.PREFIX, registry)
         self._program = haproxy.Program(self._options.haproxy)
         self._watch = watch.Watch(self._files.states, self._wake_worker,
                                   loops.watch('states'))

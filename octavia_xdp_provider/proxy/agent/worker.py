@@ -4,16 +4,12 @@
 from collections.abc import Callable
 import time
 
-from oslo_log import log as logging
-
 from octavia_xdp_provider.process.agents import metrics as agent_metrics
 from octavia_xdp_provider.process.agents import worker
 from octavia_xdp_provider.proxy.agent import parts as agent_parts
 from octavia_xdp_provider.proxy.agent import plans
 from octavia_xdp_provider.proxy.agent import reconcile
 from octavia_xdp_provider.proxy.agent import states as agent_states
-
-LOG = logging.getLogger(__name__)
 
 # Seconds between two passes without an event; they repair foreign changes.
 PASS_S = 10.0
@@ -88,11 +84,3 @@ class Worker(worker.Worker):
         self._log_problems(problems)
         self.problems = problems
         self._metrics.passed(time.monotonic() - began)
-
-    def _log_problems(self, problems: list[str]) -> None:
-        for problem in problems:
-            if problem not in self.problems:
-                LOG.error('%s', problem)
-        for problem in self.problems:
-            if problem not in problems:
-                LOG.info('Solved: %s', problem)

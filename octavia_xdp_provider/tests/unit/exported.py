@@ -21,6 +21,7 @@ from octavia_xdp_provider.host import member_counters
 from octavia_xdp_provider.host import metrics as host_metrics
 from octavia_xdp_provider.process import loops
 from octavia_xdp_provider.process import monitoring
+from octavia_xdp_provider.process.agents import metrics as agents_metrics
 from octavia_xdp_provider.proxy.agent import metrics as proxy_metrics
 from octavia_xdp_provider.proxy.launcher import metrics as launcher_metrics
 from octavia_xdp_provider.result_handler import metrics as handler_metrics
@@ -95,7 +96,7 @@ def _host():
 
 def _proxy():
     registry = prometheus_client.CollectorRegistry()
-    proxy_metrics.Metrics(registry)
+    agents_metrics.NodeMetrics(proxy_metrics.PREFIX, registry)
     registry.register(proxy_metrics.Collector(
         mock.Mock(wanted=None, answered_at=0.0),
         mock.Mock(held={}, launcher_problem=None)))

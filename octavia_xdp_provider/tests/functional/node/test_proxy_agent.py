@@ -79,12 +79,12 @@ class TestProxyAgent(proxies.ProxiesCase):
         """Have the controller want these documents."""
         self.as_of += 1
         entries = []
-        for one in wanted:
-            known = self.generations.get(one['id'])
-            if known is None or known[1] != one:
-                known = self.generations[one['id']] = self.as_of, one
-            entries.append({'id': one['id'], 'generation': known[0],
-                            'document': one})
+        for document in wanted:
+            known = self.generations.get(document['id'])
+            if known is None or known[1] != document:
+                known = self.generations[document['id']] = self.as_of, document
+            entries.append({'id': document['id'], 'generation': known[0],
+                            'document': document})
         ids = {entry['id'] for entry in entries}
         removed = sorted(self.generations.keys() - ids)
         for identity in removed:
@@ -112,8 +112,8 @@ class TestProxyAgent(proxies.ProxiesCase):
 
     def serve(self, *wanted):
         self.give(*wanted)
-        for one in wanted:
-            self.assertIsNone(self.wait_done(one['id']))
+        for document in wanted:
+            self.assertIsNone(self.wait_done(document['id']))
 
     def location(self):
         """Return where a request is redirected to."""

@@ -20,9 +20,9 @@ def change(kind, action, key, parent, /, **fields):
             changes.PARENTS[kind]: parent, 'fields': fields}
 
 
-def apply(document, *some):
-    for one in some:
-        document = changes.apply(document, one)
+def apply(document, *applied):
+    for item in applied:
+        document = changes.apply(document, item)
     return document
 
 
@@ -105,17 +105,17 @@ class TestPolicies(base.TestCase):
             after, change('l7rule', 'delete', 'r', 'a')))
 
     def test_unknown_parents_and_objects_are_named(self):
-        for name, one in (
+        for name, applied in (
                 ('listener x', change('l7policy', 'create', 'p', 'x')),
                 ('l7policy x', change('l7policy', 'update', 'x', 'listener')),
                 ('l7policy x', change('l7rule', 'create', 'r', 'x')),
                 ('l7rule x', change('l7rule', 'update', 'x', 'a'))):
             error = self.assertRaises(errors.UnknownObject, changes.apply,
-                                      document(), one)
+                                      document(), applied)
             self.assertEqual(name, str(error))
-        for one in (change('l7policy', 'delete', 'p', 'x'),
+        for applied in (change('l7policy', 'delete', 'p', 'x'),
                     change('l7rule', 'delete', 'r', 'x')):
-            self.assertEqual(document(), changes.apply(document(), one))
+            self.assertEqual(document(), changes.apply(document(), applied))
 
 
 class TestComparison(base.TestCase):
@@ -137,7 +137,7 @@ class TestComparison(base.TestCase):
     def test_policies_and_rules_are_compared_field_by_field(self):
         ours = apply(document(), change('l7rule', 'create', 'r', 'a', **RULE))
         self.assertEqual([], spec.differences(ours, copy.deepcopy(ours)))
-        for one, expected in (
+        for applied, expected in (
                 (change('l7policy', 'update', 'b', 'listener', position=3),
                  ['l7policy b.position', 'l7policy c.position']),
                 (change('l7rule', 'update', 'r', 'a', value='/b'),
@@ -146,7 +146,7 @@ class TestComparison(base.TestCase):
                 (change('l7policy', 'delete', 'c', 'listener'),
                  ['l7policy c'])):
             self.assertEqual(expected, sorted(spec.differences(
-                ours, changes.apply(ours, one))))
+                ours, changes.apply(ours, applied))))
 
     def test_what_is_being_deleted_counts_for_no_position(self):
         self.assertEqual('ac', order(comparison.without(

@@ -39,7 +39,7 @@ class TestTable(base.TestCase):
         wanted = {token(f'100.64.0.{last}') for last in range(1, 11)}
         table = self.table(wanted)
         self.assertEqual(set(MARKS), table.keys())
-        self.assertEqual({one.address for one in wanted},
+        self.assertEqual({target.address for target in wanted},
                          {target.vip for target in table.values()})
 
     def test_first_load_balancer_keeps_an_address_that_two_claim(self):
